@@ -1,0 +1,121 @@
+//! What happens in a run, as it happens.
+//!
+//! [`Event`] does not implement `Serialize`: it may hold a payload, so it cannot be stored by accident.
+//! Dialects (`tenon-wire`) read events as they are; whatever stores or exports takes
+//! [`crate::DurableEvent`], which only [`Event::redact`] makes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::{Id, Outcome, Part, RawJson, Timestamp, ToolErrorKind, ToolProgress, Usage};
+
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// 1, 2, 3 … within one run.
+    pub seq: u64,
+    pub time: Timestamp,
+    pub id: Id,
+    /// The tool call of the parent run that this run works for (sub-agents).
+    pub parent: Option<String>,
+    pub kind: EventKind,
+}
+
+/// Order within a model turn: `TurnStarted`, then per part `PartStarted`, `PartDelta`…, `PartStopped`,
+/// then `TurnFinished`. A part of another kind starts only after all earlier parts have stopped; several
+/// tool calls may be open at once.
+#[derive(Clone, Debug)]
+pub enum EventKind {
+    RunStarted(Box<RunInfo>),
+    /// The first piece of an answer has arrived.
+    TurnStarted {
+        turn: u32,
+        model: String,
+    },
+    /// `id` names the part; `part` counts the parts of this turn from 0.
+    PartStarted {
+        part: usize,
+        id: Id,
+        kind: PartKind,
+    },
+    PartDelta {
+        part: usize,
+        text: String,
+    },
+    PartStopped {
+        part: usize,
+        content: Part,
+    },
+    /// The payload so far: parsed, not validated, and only ever growing.
+    StructuredPartial {
+        call_id: String,
+        snapshot: RawJson,
+    },
+    TurnFinished {
+        turn: u32,
+        usage: Usage,
+    },
+    ToolStarted {
+        call_id: String,
+        name: String,
+        terminal: bool,
+    },
+    ToolProgress {
+        call_id: String,
+        progress: ToolProgress,
+    },
+    ToolFinished(ToolReport),
+    /// A model request failed and will be repeated after `wait_ms`.
+    Retrying {
+        attempt: u32,
+        wait_ms: u64,
+        class: &'static str,
+        message: String,
+    },
+    Warning {
+        message: String,
+    },
+    /// Nothing happened for a while, and that is all right.
+    Heartbeat,
+    RunFinished(Arc<Outcome>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartKind {
+    Text,
+    Thinking,
+    ToolCall { call_id: String, name: String, terminal: bool },
+}
+
+/// Who runs, with what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunInfo {
+    pub session_id: Id,
+    pub cwd: PathBuf,
+    pub model: String,
+    pub permission_mode: String,
+    /// Names of all registered tools.
+    pub tools: Vec<String>,
+    pub cli_version: String,
+}
+
+/// A finished tool call. Reports come in the order the model made the calls.
+#[derive(Clone, Debug)]
+pub struct ToolReport {
+    pub call_id: String,
+    pub name: String,
+    pub terminal: bool,
+    /// What a client is shown.
+    pub content: String,
+    /// What may be stored instead of `content`.
+    pub stored: Option<String>,
+    pub error: Option<ToolErrorKind>,
+    pub duration_ms: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct PermissionDenial {
+    pub tool_name: String,
+    pub tool_use_id: String,
+    pub tool_input: RawJson,
+    pub reason: String,
+}

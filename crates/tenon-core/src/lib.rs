@@ -1,0 +1,37 @@
+//! The words everyone in tenon shares.
+//!
+//! Messages, tool calls, events, the outcome of a run, usage, ids, and the ports through which the
+//! parts meet (`ports.rs`). Start reading at `event.rs`: everything an agent does is an [`Event`], and
+//! everything that shows, stores or measures a run reads events.
+//!
+//! What this crate may not know: any provider's wire format, any client's dialect, files, terminals,
+//! the environment. It holds data and traits, and no I/O.
+
+mod event;
+mod id;
+mod message;
+mod model;
+mod outcome;
+mod ports;
+mod redact;
+mod tool;
+mod usage;
+
+pub use event::{Event, EventKind, PartKind, PermissionDenial, RunInfo, ToolReport};
+pub use id::{Id, IdSource, Timestamp};
+pub use message::{Message, Part, Role, ToolCall, ToolResult};
+pub use model::{Delta, DeltaStream, FinishReason, ModelError, Request, ToolChoice};
+pub use outcome::{
+    Ending, ErrorClass, Failure, Outcome, Signal, StructuredError, Success, Violation, exit_code,
+};
+pub use ports::{
+    BoxFut, Budget, Cancel, Client, ClientError, Estimate, Exceeded, HookCall, HookReply, JsonRpc,
+    MemoryJournal, ModelClient, NoBudget, NoClient, PermissionAsk, PermissionReply, Reservation, Tool,
+    TurnJournal, TurnRecord,
+};
+pub use redact::{DurableEvent, DurableMessage, REDACTED_ARGS, REDACTED_NOTE};
+pub use tool::{Args, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolProgress, ToolSpec};
+pub use usage::{Decision, Metrics, ModelMetrics, ToolMetrics, Usage};
+
+/// JSON text that was checked once and is passed on untouched: every digit, every key in its place.
+pub type RawJson = Box<serde_json::value::RawValue>;

@@ -1,0 +1,100 @@
+//! What is asked of a model and what streams back.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_core::Stream;
+use serde_json::Value;
+
+use crate::{ErrorClass, Message, ToolSpec, Usage};
+
+/// One request to a model, in nobody's wire format.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub model: String,
+    pub system: String,
+    pub messages: Vec<Message>,
+    /// Tools in the order they are offered. The terminal tool, when there is one, is the last.
+    pub tools: Vec<ToolSpec>,
+    pub tool_choice: ToolChoice,
+    pub max_output_tokens: Option<u64>,
+    /// May a stream that broke after its first delta be asked for again? Not when a client has already
+    /// been shown part of the answer.
+    pub restartable: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolChoice {
+    Auto,
+    /// Only this tool, and it must be called.
+    Force(String),
+}
+
+pub type DeltaStream = Pin<Box<dyn Stream<Item = Result<Delta, ModelError>> + Send>>;
+
+/// A piece of an answer. Indices of tool calls are the stream's own and need not be dense.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delta {
+    Text(String),
+    Thinking(String),
+    /// What the provider wants back with the thinking that was just streamed.
+    ThinkingNative(Value),
+    ToolCallStarted {
+        index: usize,
+        id: String,
+        name: String,
+    },
+    ToolCallArguments {
+        index: usize,
+        fragment: String,
+    },
+    /// The latest numbers for this request; each replaces the one before.
+    Usage(Usage),
+    Finished(FinishReason),
+    /// A failed attempt is about to be repeated: forget what this stream has given so far.
+    Retrying {
+        attempt: u32,
+        wait: Duration,
+        error: ModelError,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    Stop,
+    ToolCalls,
+    /// Cut off by the output limit.
+    Length,
+    /// Refused or filtered by the provider.
+    Refused,
+}
+
+/// A model request that failed, already sorted into its class.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    pub class: ErrorClass,
+    /// One sentence for a person. Never contains a key.
+    pub message: String,
+    pub hint: Option<String>,
+    pub http_status: Option<u16>,
+    pub provider: Option<String>,
+    /// Would the same request have a chance later?
+    pub retryable: bool,
+    /// How long the server asked us to wait.
+    pub retry_after: Option<Duration>,
+}
+
+impl ModelError {
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> ModelError {
+        ModelError {
+            class,
+            message: message.into(),
+            hint: None,
+            http_status: None,
+            provider: None,
+            retryable: false,
+            retry_after: None,
+        }
+    }
+}

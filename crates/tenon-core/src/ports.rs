@@ -1,0 +1,185 @@
+//! The ports: where the parts of tenon meet. Object-safe, with hand-written boxed futures.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use crate::{Args, DeltaStream, Message, Request, ToolCtx, ToolOutcome, ToolResult, ToolSpec};
+
+pub type BoxFut<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Asks work to stop. Dropping a future cancels it too; this is for work that must be told.
+pub type Cancel = tokio_util::sync::CancellationToken;
+
+/// A model: a request in, deltas out. An error ends the stream.
+pub trait ModelClient: Send + Sync {
+    fn stream(&self, request: Request, cancel: Cancel) -> DeltaStream;
+}
+
+/// Something an agent can do.
+pub trait Tool: Send + Sync {
+    fn spec(&self) -> &ToolSpec;
+    fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome>;
+}
+
+/// Whoever drives the run. Dropping one of these futures withdraws the request.
+pub trait Client: Send + Sync {
+    fn permission(&self, ask: PermissionAsk, cancel: Cancel) -> BoxFut<'_, PermissionReply>;
+    fn hook(&self, call: HookCall, cancel: Cancel) -> BoxFut<'_, Result<HookReply, ClientError>>;
+    fn mcp(&self, server: &str, message: JsonRpc, cancel: Cancel)
+    -> BoxFut<'_, Result<JsonRpc, ClientError>>;
+}
+
+/// May this call run?
+#[derive(Clone, Debug)]
+pub struct PermissionAsk {
+    pub call_id: String,
+    pub tool: String,
+    pub input: Args,
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum PermissionReply {
+    /// Go on, with these arguments if any are given.
+    Allow {
+        updated_input: Option<Args>,
+    },
+    Deny {
+        message: String,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct HookCall {
+    pub callback_id: String,
+    pub input: Value,
+    pub tool_use_id: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct HookReply(pub Value);
+
+#[derive(Clone, Debug)]
+pub struct JsonRpc(pub Value);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    #[error("no client is connected")]
+    Absent,
+    #[error("the client did not answer in time")]
+    TimedOut,
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Nobody is there to ask: a headless run from a script. Asking is answered with no.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoClient;
+
+impl Client for NoClient {
+    fn permission(&self, ask: PermissionAsk, _cancel: Cancel) -> BoxFut<'_, PermissionReply> {
+        Box::pin(async move { PermissionReply::Deny { message: ask.reason } })
+    }
+
+    fn hook(&self, _call: HookCall, _cancel: Cancel) -> BoxFut<'_, Result<HookReply, ClientError>> {
+        Box::pin(async { Err(ClientError::Absent) })
+    }
+
+    fn mcp(
+        &self,
+        _server: &str,
+        _message: JsonRpc,
+        _cancel: Cancel,
+    ) -> BoxFut<'_, Result<JsonRpc, ClientError>> {
+        Box::pin(async { Err(ClientError::Absent) })
+    }
+}
+
+/// Keeps what must survive a crash. Awaited before a tool starts, after it ends and after a model turn;
+/// what to do when writing fails is the implementor's to decide.
+pub trait TurnJournal: Send + Sync {
+    fn write(&self, record: TurnRecord) -> BoxFut<'_, io::Result<()>>;
+}
+
+/// Not `Serialize`: it may hold a payload. Store `message.redact()` where payloads must not be kept.
+#[derive(Clone, Debug)]
+pub enum TurnRecord {
+    ModelTurn { turn: u32, message: Message },
+    ToolStarted { turn: u32, call_id: String, name: String },
+    ToolFinished { turn: u32, result: ToolResult },
+}
+
+/// A journal that lives as long as the process.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryJournal(Arc<Mutex<Vec<TurnRecord>>>);
+
+impl MemoryJournal {
+    pub fn records(&self) -> Vec<TurnRecord> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl TurnJournal for MemoryJournal {
+    fn write(&self, record: TurnRecord) -> BoxFut<'_, io::Result<()>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Money and other shared limits: one budget for a run, its sub-agents and its workflow.
+pub trait Budget: Send + Sync {
+    /// Sets `estimate` aside before a request is sent. Dropping the reservation gives it back.
+    fn reserve(&self, estimate: Estimate) -> Result<Reservation, Exceeded>;
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    pub model: String,
+    pub input_tokens: u64,
+}
+
+/// What was set aside. `settle` replaces it by what was really used.
+pub struct Reservation {
+    settle: Option<Box<dyn FnOnce(Option<crate::Usage>) + Send>>,
+}
+
+impl Reservation {
+    pub fn new(settle: impl FnOnce(Option<crate::Usage>) + Send + 'static) -> Reservation {
+        Reservation { settle: Some(Box::new(settle)) }
+    }
+
+    pub fn settle(mut self, used: crate::Usage) {
+        if let Some(settle) = self.settle.take() {
+            settle(Some(used));
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Some(settle) = self.settle.take() {
+            settle(None);
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Exceeded {
+    /// Names the cap, what was spent and the limit.
+    pub message: String,
+}
+
+/// No limit on money.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoBudget;
+
+impl Budget for NoBudget {
+    fn reserve(&self, _estimate: Estimate) -> Result<Reservation, Exceeded> {
+        Ok(Reservation { settle: None })
+    }
+}

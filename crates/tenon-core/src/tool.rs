@@ -1,0 +1,91 @@
+//! What a tool is, what it is given and what it answers.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::Cancel;
+
+/// How a tool is described to the model and to the permission rules.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments, sent to the model as it is.
+    pub parameters: Value,
+    pub kind: ToolKind,
+}
+
+/// What a call can do, as far as permissions and scheduling care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolKind {
+    /// Changes nothing: may run beside others, allowed in every mode.
+    Read,
+    /// Changes files.
+    Edit,
+    /// Runs programs.
+    Execute,
+    /// Anything else that has an effect.
+    Other,
+}
+
+/// The arguments of a call, already parsed. `updated` by a hook or client, they are no longer the text
+/// the model wrote, so tools see values only.
+pub type Args = Map<String, Value>;
+
+/// What a tool gets besides its arguments.
+#[derive(Clone)]
+pub struct ToolCtx {
+    pub call_id: String,
+    pub cancel: Cancel,
+    pub progress: Arc<dyn Fn(ToolProgress) + Send + Sync>,
+}
+
+/// Signs of life of a tool that takes long.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolProgress {
+    Shell {
+        elapsed_ms: u64,
+        last_output_age_ms: Option<u64>,
+        total_lines: u64,
+        total_bytes: u64,
+        timeout_ms: u64,
+    },
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolOutcome {
+    /// What the model reads.
+    pub content: String,
+    /// What clients are shown, where that is better than `content`.
+    pub display: Option<String>,
+    pub error: Option<ToolErrorKind>,
+    pub lines_added: u64,
+    pub lines_removed: u64,
+}
+
+impl ToolOutcome {
+    pub fn ok(content: impl Into<String>) -> ToolOutcome {
+        ToolOutcome { content: content.into(), ..ToolOutcome::default() }
+    }
+
+    pub fn error(kind: ToolErrorKind, content: impl Into<String>) -> ToolOutcome {
+        ToolOutcome { content: content.into(), error: Some(kind), ..ToolOutcome::default() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolErrorKind {
+    /// The arguments do not fit the tool's parameters.
+    InvalidArguments,
+    /// No such tool.
+    Unknown,
+    /// A rule, the mode or the client refused.
+    Denied,
+    /// The run was stopped while the tool worked.
+    Cancelled,
+    TimedOut,
+    /// The tool tried and failed.
+    Failed,
+}

@@ -1,0 +1,74 @@
+//! Tokens, requests and tool calls: what a run used.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// Tokens as the provider reported them. `input` includes cached tokens, `output` includes reasoning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub reasoning: u64,
+    pub total: u64,
+}
+
+impl Usage {
+    pub fn add(&mut self, other: Usage) {
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.cache_write += other.cache_write;
+        self.reasoning += other.reasoning;
+        self.total += other.total;
+    }
+}
+
+/// What was done, per model and per tool, over one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Metrics {
+    pub models: BTreeMap<String, ModelMetrics>,
+    pub tools: BTreeMap<String, ToolMetrics>,
+    pub lines_added: u64,
+    pub lines_removed: u64,
+}
+
+impl Metrics {
+    pub fn usage(&self) -> Usage {
+        let mut sum = Usage::default();
+        self.models.values().for_each(|model| sum.add(model.usage));
+        sum
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelMetrics {
+    pub requests: u64,
+    pub errors: u64,
+    pub latency_ms: u64,
+    pub usage: Usage,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolMetrics {
+    pub success: u64,
+    pub fail: u64,
+    pub duration_ms: u64,
+    pub decisions: BTreeMap<Decision, u64>,
+}
+
+/// How a tool call came to be allowed or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Somebody was asked and said yes.
+    Accept,
+    /// A rule, a mode or somebody said no.
+    Reject,
+    /// Allowed with other arguments than the model's.
+    Modify,
+    /// Allowed by a rule or the mode without asking.
+    AutoAccept,
+}
