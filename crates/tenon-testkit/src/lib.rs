@@ -1,1 +1,42 @@
-//! placeholder
+//! Test doubles for tenon: a scripted chat-completions server, and a runner for the built binary.
+//!
+//! A test reads like a conversation: the replies the model will give, then the run, then what was asked.
+//!
+//! ```
+//! use tenon_testkit::{Server, json, reply};
+//!
+//! let server = Server::start([
+//!     reply().text("Reading it.").call("call_1", "read_file", json!({"file_path": "a.txt"})).usage(1200, 30),
+//!     reply().reasoning("A greeting.").text("It says hello."),
+//! ]);
+//! assert!(server.base_url().starts_with("http://127.0.0.1:"));
+//! ```
+//!
+//! It may not know any other tenon crate: it writes the wire's JSON itself, so that a mistake in our
+//! encoder cannot hide behind the same mistake here. It is never a normal dependency of a shipped crate.
+//! It fails by panicking with the whole story, because its callers are tests.
+//!
+//! Start reading in `reply.rs` (what a model says), then `server.rs` (who gets which reply), `cli.rs`
+//! (how the binary is run). `render.rs` turns a reply into bytes, `http.rs` moves them.
+
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test helper fails by panicking"
+)]
+
+mod cli;
+mod http;
+mod process;
+mod render;
+mod reply;
+mod scrub;
+mod server;
+
+pub use cli::{Run, Tenon};
+pub use process::{Running, Signal};
+pub use reply::{Gate, Reply, reply};
+pub use scrub::scrub;
+pub use serde_json::{Value, json};
+pub use server::{Captured, Server};
