@@ -1,0 +1,93 @@
+//! Which dialects there are, and how to get an encoder or a schema of one.
+
+use serde_json::Value;
+use tenon_core::{Event, Id};
+
+use crate::qwen;
+
+/// The version of the wire formats, in the first line of every run and in the published schemas. It
+/// grows when a field changes its meaning or goes away, not when one is added.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// An encoder for one run, or for one run after the other in one session.
+pub fn encoder(dialect: Dialect, options: EncoderOptions) -> Box<dyn Encoder> {
+    match dialect {
+        Dialect::Qwen => Box::new(qwen::QwenEncoder::new(options)),
+    }
+}
+
+/// JSON Schema (2020-12) of what a dialect writes: any line, or the document of the `json` format.
+pub fn published_schema(dialect: Dialect) -> Value {
+    match dialect {
+        Dialect::Qwen => qwen::published_schema(),
+    }
+}
+
+/// Events in, bytes out.
+pub trait Encoder: Send {
+    /// Appends what this event has to say to `out`: whole lines, often none.
+    fn encode(&mut self, event: &Event, out: &mut Vec<u8>);
+}
+
+/// Whose wire format to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    #[default]
+    Qwen,
+}
+
+impl Dialect {
+    pub const ALL: [Dialect; 1] = [Dialect::Qwen];
+
+    pub fn parse(name: &str) -> Result<Dialect, UnknownDialect> {
+        Dialect::ALL
+            .into_iter()
+            .find(|dialect| dialect.name() == name)
+            .ok_or_else(|| UnknownDialect { name: name.to_owned() })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::Qwen => "qwen",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is not a dialect; known: {}", known_dialects())]
+pub struct UnknownDialect {
+    pub name: String,
+}
+
+fn known_dialects() -> String {
+    Dialect::ALL.map(|dialect| format!("`{}`", dialect.name())).join(", ")
+}
+
+/// How much of a run is written, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// The payload or the last text, and nothing when the run failed.
+    #[default]
+    Text,
+    /// One document at the end.
+    Json,
+    /// One line per message, as it happens.
+    StreamJson,
+}
+
+#[derive(Clone, Debug)]
+pub struct EncoderOptions {
+    pub format: Format,
+    /// Also write pieces of messages as they arrive. Only `StreamJson` can.
+    pub partials: bool,
+    /// Put the payload of a structured run into `result` as text too. Off, `result` is `null` there.
+    pub result_text: bool,
+    /// The session of runs that fail before they start. A run that starts brings its own.
+    pub session_id: Id,
+}
+
+impl EncoderOptions {
+    pub fn new(format: Format, session_id: Id) -> EncoderOptions {
+        EncoderOptions { format, partials: false, result_text: true, session_id }
+    }
+}

@@ -1,0 +1,242 @@
+//! Which event gives which line.
+//!
+//! `stream-json` writes lines as they come about; `json` keeps the same messages and writes them as one
+//! array at the end; `text` writes the final text of a success and nothing else.
+
+use std::collections::BTreeMap;
+
+use tenon_core::{Ending, Event, EventKind, Id, Outcome, RunInfo, ToolProgress, ToolReport};
+
+use super::result::result_line;
+use super::turn::Turn;
+use super::types::{
+    Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, Progress, Raw, StreamEvent, StreamEventLine,
+    System, Usage, UserBlock, UserLine, UserMessage, UserRole, Uuid,
+};
+use crate::cap::capped;
+use crate::json_line;
+use crate::{Encoder, EncoderOptions, Format, SCHEMA_VERSION};
+
+pub(crate) struct QwenEncoder {
+    options: EncoderOptions,
+    session_id: Id,
+    /// The current model turn of the run itself.
+    turn: Turn,
+    /// The current turns of sub-agents, by the call they work for: these run side by side.
+    children: BTreeMap<String, Turn>,
+    /// The messages of the `json` document so far, with commas between them.
+    document: Vec<u8>,
+}
+
+impl QwenEncoder {
+    pub fn new(options: EncoderOptions) -> QwenEncoder {
+        let session_id = options.session_id;
+        QwenEncoder {
+            options,
+            session_id,
+            turn: Turn::default(),
+            children: BTreeMap::new(),
+            document: Vec::new(),
+        }
+    }
+}
+
+impl Encoder for QwenEncoder {
+    fn encode(&mut self, event: &Event, out: &mut Vec<u8>) {
+        match self.options.format {
+            Format::Text => encode_text(event, out),
+            Format::StreamJson => self.encode_messages(event, out, Framing::Lines),
+            Format::Json => {
+                let mut document = std::mem::take(&mut self.document);
+                self.encode_messages(event, &mut document, Framing::Array);
+                if event.parent.is_none() && matches!(event.kind, EventKind::RunFinished(_)) {
+                    out.push(b'[');
+                    out.append(&mut document);
+                    out.extend_from_slice(b"]\n");
+                }
+                self.document = document;
+            }
+        }
+    }
+}
+
+fn encode_text(event: &Event, out: &mut Vec<u8>) {
+    if let EventKind::RunFinished(outcome) = &event.kind
+        && event.parent.is_none()
+        && let Ending::Success(success) = &outcome.ending
+    {
+        out.extend_from_slice(success.text.as_bytes());
+        out.push(b'\n');
+    }
+}
+
+impl QwenEncoder {
+    fn encode_messages(&mut self, event: &Event, out: &mut Vec<u8>, framing: Framing) {
+        if let (EventKind::RunStarted(info), None) = (&event.kind, &event.parent) {
+            self.session_id = info.session_id;
+        }
+        let partials = self.options.partials && framing == Framing::Lines;
+        let mut sink = Sink {
+            out,
+            framing,
+            partials,
+            session_id: Uuid(self.session_id),
+            parent: event.parent.as_deref(),
+            event_id: event.id,
+            stream_events: 0,
+        };
+        let turn = match &event.parent {
+            None => &mut self.turn,
+            Some(parent) => self.children.entry(parent.clone()).or_default(),
+        };
+        match &event.kind {
+            EventKind::RunStarted(info) => write_init(info, &mut sink),
+            EventKind::TurnStarted { model, .. } => turn.begin(model),
+            EventKind::PartStarted { part, id, kind } => turn.part_started(*part, *id, kind, &mut sink),
+            EventKind::PartDelta { part, text } => turn.part_delta(*part, text, &mut sink),
+            EventKind::PartStopped { part, content } => turn.part_stopped(*part, content, &mut sink),
+            EventKind::TurnFinished { usage, .. } => turn.finish((*usage).into(), &mut sink),
+            EventKind::Retrying { .. } => turn.abandon(&mut sink),
+            EventKind::StructuredPartial { call_id, snapshot } => {
+                sink.stream_event(StreamEvent::StructuredPartial {
+                    tool_use_id: call_id,
+                    snapshot: Raw(snapshot),
+                    complete: false,
+                });
+            }
+            EventKind::ToolProgress { call_id, progress } => {
+                sink.stream_event(StreamEvent::ToolProgress {
+                    tool_use_id: call_id,
+                    content: shown_progress(progress),
+                });
+            }
+            EventKind::ToolFinished(report) => write_tool_result(report, &mut sink),
+            EventKind::Heartbeat => write_heartbeat(event, &mut sink),
+            EventKind::RunFinished(outcome) => {
+                turn.finish(Usage::default(), &mut sink);
+                write_result(outcome, &self.options, &mut sink);
+                if let Some(parent) = &event.parent {
+                    self.children.remove(parent);
+                }
+            }
+            // This dialect has no line for them; people read them on stderr.
+            EventKind::ToolStarted { .. } | EventKind::Warning { .. } => {}
+        }
+    }
+}
+
+fn write_init(info: &RunInfo, sink: &mut Sink<'_>) {
+    // A sub-agent starts inside a run that has introduced itself already.
+    if sink.parent.is_some() {
+        return;
+    }
+    sink.line(&Line::System(System::Init(Init {
+        uuid: sink.session_id,
+        session_id: sink.session_id,
+        cwd: info.cwd.to_string_lossy(),
+        tools: &info.tools,
+        mcp_servers: &[],
+        model: &info.model,
+        permission_mode: &info.permission_mode,
+        slash_commands: &[],
+        qwen_code_version: &info.cli_version,
+        agents: &[],
+        permission_mode_camel: &info.permission_mode,
+        schema_version: SCHEMA_VERSION,
+        cli_version: &info.cli_version,
+    })));
+}
+
+fn write_tool_result(report: &ToolReport, sink: &mut Sink<'_>) {
+    let result = UserBlock::ToolResult {
+        tool_use_id: &report.call_id,
+        is_error: report.error.is_some(),
+        content: capped(&report.content),
+    };
+    sink.line(&Line::User(UserLine {
+        uuid: Uuid(sink.event_id),
+        session_id: sink.session_id,
+        parent_tool_use_id: sink.parent,
+        message: UserMessage { role: UserRole::User, content: [result] },
+    }));
+}
+
+fn write_heartbeat(event: &Event, sink: &mut Sink<'_>) {
+    // In a document that is read at the end, a sign of life is noise.
+    if sink.framing == Framing::Array {
+        return;
+    }
+    sink.line(&Line::System(System::Heartbeat(Heartbeat {
+        uuid: Uuid(event.id),
+        session_id: sink.session_id,
+        data: HeartbeatData { ts: event.time.seconds(), status: HeartbeatStatus::Ok },
+    })));
+}
+
+fn write_result(outcome: &Outcome, options: &EncoderOptions, sink: &mut Sink<'_>) {
+    // The result of a sub-agent is the result of the call it worked for: a second `result` line would be
+    // taken for the end of the run.
+    if sink.parent.is_some() {
+        return;
+    }
+    let line = result_line(outcome, options, Uuid(sink.event_id), sink.session_id);
+    sink.line(&Line::Result(Box::new(line)));
+}
+
+fn shown_progress(progress: &ToolProgress) -> Progress {
+    match *progress {
+        ToolProgress::Shell { elapsed_ms, last_output_age_ms, total_lines, total_bytes, timeout_ms } => {
+            Progress::ShellProgress { elapsed_ms, last_output_age_ms, total_lines, total_bytes, timeout_ms }
+        }
+    }
+}
+
+/// How messages stand one after the other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    Lines,
+    Array,
+}
+
+/// Where the messages of one event go, and what they have in common.
+pub(super) struct Sink<'a> {
+    out: &'a mut Vec<u8>,
+    pub framing: Framing,
+    partials: bool,
+    pub session_id: Uuid,
+    pub parent: Option<&'a str>,
+    event_id: Id,
+    /// How many stream events this event has given: the n-th takes the n-th id derived from its own.
+    stream_events: u64,
+}
+
+impl Sink<'_> {
+    pub fn line(&mut self, line: &Line<'_>) {
+        match self.framing {
+            Framing::Lines => {
+                json_line::append(self.out, line);
+                self.out.push(b'\n');
+            }
+            Framing::Array => {
+                if !self.out.is_empty() {
+                    self.out.push(b',');
+                }
+                json_line::append(self.out, line);
+            }
+        }
+    }
+
+    /// Writes a piece of a message, if the client asked for pieces.
+    pub fn stream_event(&mut self, event: StreamEvent<'_>) {
+        if !self.partials {
+            return;
+        }
+        self.stream_events += 1;
+        self.line(&Line::StreamEvent(StreamEventLine {
+            uuid: Uuid(self.event_id.derive(self.stream_events)),
+            session_id: self.session_id,
+            parent_tool_use_id: self.parent,
+            event,
+        }));
+    }
+}

@@ -1,0 +1,188 @@
+//! The result line, read from the one outcome of the run.
+
+use tenon_core::{Decision, Ending, ErrorClass, Metrics, ModelMetrics, Outcome, ToolMetrics};
+
+use super::types::{
+    ApiStats, DecisionStats, Failure, FileStats, ModelStats, PermissionDenial, Raw, ResultLine, Stats,
+    StructuredFailure, Subtype, TokenStats, ToolStats, ToolsStats, Usage, Uuid, Violation,
+};
+use crate::{EncoderOptions, Format};
+
+pub(super) fn result_line<'a>(
+    outcome: &'a Outcome,
+    options: &EncoderOptions,
+    uuid: Uuid,
+    session_id: Uuid,
+) -> ResultLine<'a> {
+    let (subtype, result, payload, failure) = match &outcome.ending {
+        Ending::Success(success) => {
+            let text_is_wanted = options.result_text || success.payload.is_none();
+            let text = text_is_wanted.then_some(success.text.as_str());
+            (Subtype::Success, text, success.payload.as_deref().map(Raw), None)
+        }
+        Ending::Failure(failure) => (subtype(failure.class), None, None, Some(failure)),
+    };
+    ResultLine {
+        subtype,
+        uuid,
+        session_id,
+        is_error: outcome.is_error(),
+        duration_ms: outcome.duration_ms,
+        duration_api_ms: outcome.api_duration_ms,
+        num_turns: outcome.turns,
+        result,
+        usage: outcome.usage().into(),
+        permission_denials: outcome.denials.iter().map(PermissionDenial::from).collect(),
+        stats: (options.format == Format::Json).then(|| stats(&outcome.metrics)),
+        structured_result: payload,
+        structured_output: payload,
+        total_cost_usd: outcome.cost_usd,
+        warnings: &outcome.warnings,
+        error: failure.map(|failure| shown_failure(failure)),
+        structured_error: failure
+            .and_then(|failure| failure.structured.as_ref())
+            .map(StructuredFailure::from),
+    }
+}
+
+fn subtype(class: ErrorClass) -> Subtype {
+    match class {
+        ErrorClass::Turns => Subtype::ErrorMaxTurns,
+        ErrorClass::SchemaRetries => Subtype::ErrorMaxStructuredOutputRetries,
+        ErrorClass::BudgetUsd => Subtype::ErrorMaxBudgetUsd,
+        ErrorClass::Budget => Subtype::ErrorBudgetExceeded,
+        ErrorClass::Usage
+        | ErrorClass::Auth
+        | ErrorClass::Input
+        | ErrorClass::Config
+        | ErrorClass::Sandbox
+        | ErrorClass::Contract
+        | ErrorClass::Refused
+        | ErrorClass::Truncated
+        | ErrorClass::RateLimited
+        | ErrorClass::Overloaded
+        | ErrorClass::Network
+        | ErrorClass::Protocol
+        | ErrorClass::Tool
+        | ErrorClass::RepeatedCall
+        | ErrorClass::Interrupted(_)
+        | ErrorClass::Internal => Subtype::ErrorDuringExecution,
+    }
+}
+
+fn shown_failure(failure: &tenon_core::Failure) -> Failure<'_> {
+    Failure {
+        code: failure.exit_code(),
+        class: failure.class.name(),
+        message: &failure.message,
+        retryable: failure.retryable,
+        http_status: failure.http_status,
+        provider: failure.provider.as_deref(),
+        hint: failure.hint.as_deref(),
+    }
+}
+
+fn stats(metrics: &Metrics) -> Stats<'_> {
+    let by_name = metrics.tools.iter().map(|(name, tool)| (name.as_str(), ToolStats::from(tool))).collect();
+    let mut all = ToolMetrics::default();
+    for tool in metrics.tools.values() {
+        all.success += tool.success;
+        all.fail += tool.fail;
+        all.duration_ms += tool.duration_ms;
+        for (decision, count) in &tool.decisions {
+            *all.decisions.entry(*decision).or_default() += count;
+        }
+    }
+    let all = ToolStats::from(&all);
+    Stats {
+        models: metrics.models.iter().map(|(name, model)| (name.as_str(), model.into())).collect(),
+        tools: ToolsStats {
+            total_calls: all.count,
+            total_success: all.success,
+            total_fail: all.fail,
+            total_duration_ms: all.duration_ms,
+            total_decisions: all.decisions,
+            by_name,
+        },
+        files: FileStats {
+            total_lines_added: metrics.lines_added,
+            total_lines_removed: metrics.lines_removed,
+        },
+    }
+}
+
+impl From<tenon_core::Usage> for Usage {
+    fn from(usage: tenon_core::Usage) -> Usage {
+        Usage {
+            input_tokens: usage.input,
+            output_tokens: usage.output,
+            cache_read_input_tokens: usage.cache_read,
+            total_tokens: usage.total,
+            cache_creation_input_tokens: usage.cache_write,
+            reasoning_tokens: usage.reasoning,
+        }
+    }
+}
+
+impl<'a> From<&'a tenon_core::PermissionDenial> for PermissionDenial<'a> {
+    fn from(denial: &'a tenon_core::PermissionDenial) -> PermissionDenial<'a> {
+        PermissionDenial {
+            tool_name: &denial.tool_name,
+            tool_use_id: &denial.tool_use_id,
+            tool_input: Raw(&denial.tool_input),
+            reason: &denial.reason,
+        }
+    }
+}
+
+impl<'a> From<&'a tenon_core::StructuredError> for StructuredFailure<'a> {
+    fn from(error: &'a tenon_core::StructuredError) -> StructuredFailure<'a> {
+        StructuredFailure {
+            attempts: error.attempts,
+            candidate: error.candidate.as_deref().map(Raw),
+            violations: error
+                .violations
+                .iter()
+                .map(|violation| Violation { path: &violation.path, message: &violation.message })
+                .collect(),
+        }
+    }
+}
+
+impl From<&ModelMetrics> for ModelStats {
+    fn from(model: &ModelMetrics) -> ModelStats {
+        ModelStats {
+            api: ApiStats {
+                total_requests: model.requests,
+                total_errors: model.errors,
+                total_latency_ms: model.latency_ms,
+            },
+            tokens: TokenStats {
+                prompt: model.usage.input,
+                candidates: model.usage.output,
+                total: model.usage.total,
+                cached: model.usage.cache_read,
+                thoughts: model.usage.reasoning,
+                tool: 0,
+            },
+        }
+    }
+}
+
+impl From<&ToolMetrics> for ToolStats {
+    fn from(tool: &ToolMetrics) -> ToolStats {
+        let count = |decision| tool.decisions.get(&decision).copied().unwrap_or_default();
+        ToolStats {
+            count: tool.success + tool.fail,
+            success: tool.success,
+            fail: tool.fail,
+            duration_ms: tool.duration_ms,
+            decisions: DecisionStats {
+                accept: count(Decision::Accept),
+                reject: count(Decision::Reject),
+                modify: count(Decision::Modify),
+                auto_accept: count(Decision::AutoAccept),
+            },
+        }
+    }
+}

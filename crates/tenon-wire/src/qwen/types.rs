@@ -1,0 +1,534 @@
+//! Every type on the wire of the `qwen` dialect, in the order of its keys. The doc comments are the
+//! descriptions in the published schema.
+//!
+//! A field that exists is always there, `null` when empty: the clients of this dialect tell success from
+//! failure by `subtype` and `is_error`, never by a missing `result` or `error`. The one exception are
+//! `structured_result` and `structured_output`, whose presence is itself the sign that a payload was
+//! accepted: their clients declare them as optional keys, and a program that asks "is the key there?"
+//! must get the right answer.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tenon_core::{ErrorClass, Id};
+
+use crate::SCHEMA_VERSION;
+
+/// The JSON Schema of this file.
+pub(crate) fn published_schema() -> Value {
+    let mut schema = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<Output<'static>>();
+    schema.insert("$id".to_owned(), format!("urn:tenon:wire:qwen:{SCHEMA_VERSION}").into());
+    schema.into()
+}
+
+/// What tenon writes in the `qwen` dialect: one line of `stream-json`, or the document of `json`.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "names the two shapes for the schema; the encoder writes their lines")]
+pub(crate) enum Output<'a> {
+    /// One line.
+    Line(Line<'a>),
+    /// All messages of a run. The last one is the result.
+    Document(Vec<Line<'a>>),
+}
+
+/// One message.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Line<'a> {
+    System(System<'a>),
+    Assistant(AssistantLine<'a>),
+    User(UserLine<'a>),
+    StreamEvent(StreamEventLine<'a>),
+    Result(Box<ResultLine<'a>>),
+}
+
+/// News about the run itself.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "subtype", rename_all = "snake_case")]
+pub(crate) enum System<'a> {
+    Init(Init<'a>),
+    Heartbeat(Heartbeat),
+}
+
+/// The first line of every run: who runs, with what.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Init<'a> {
+    /// Equals `session_id`.
+    pub uuid: Uuid,
+    pub session_id: Uuid,
+    pub cwd: Cow<'a, str>,
+    /// Names of all registered tools.
+    pub tools: &'a [String],
+    pub mcp_servers: &'a [McpServer],
+    pub model: &'a str,
+    pub permission_mode: &'a str,
+    pub slash_commands: &'a [String],
+    /// The version of tenon, under the name that clients of this dialect read.
+    pub qwen_code_version: &'a str,
+    pub agents: &'a [String],
+    /// The same as `permission_mode`.
+    #[serde(rename = "permissionMode")]
+    pub permission_mode_camel: &'a str,
+    /// The version of this format.
+    pub schema_version: u32,
+    /// The version of tenon.
+    pub cli_version: &'a str,
+}
+
+/// An MCP server and whether it is there.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct McpServer {
+    pub name: String,
+    /// `connected`, `connecting` or `disconnected`.
+    pub status: String,
+}
+
+/// Nothing happened for a while, and that is all right.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Heartbeat {
+    pub uuid: Uuid,
+    pub session_id: Uuid,
+    pub data: HeartbeatData,
+}
+
+/// When the heartbeat was.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct HeartbeatData {
+    /// Seconds since 1970.
+    pub ts: u64,
+    pub status: HeartbeatStatus,
+}
+
+/// How the run is.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum HeartbeatStatus {
+    Ok,
+}
+
+/// One message of the model: blocks of one type, so a turn that thinks, speaks and calls gives three.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct AssistantLine<'a> {
+    pub uuid: Uuid,
+    pub session_id: Uuid,
+    /// The call that this message works for, when a sub-agent wrote it.
+    pub parent_tool_use_id: Option<&'a str>,
+    pub message: AssistantMessage<'a>,
+}
+
+/// The message of an `assistant` line.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct AssistantMessage<'a> {
+    /// Equals the line's `uuid`.
+    pub id: Uuid,
+    pub r#type: MessageType,
+    pub role: AssistantRole,
+    pub model: &'a str,
+    pub content: Vec<AssistantBlock<'a>>,
+    /// `tool_use` when the message is made of calls.
+    pub stop_reason: Option<StopReason>,
+    /// Tokens of the whole model turn on its last message, zeros on the ones before.
+    pub usage: Usage,
+}
+
+/// What kind of object a message is.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MessageType {
+    Message,
+}
+
+/// Who wrote an `assistant` line.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AssistantRole {
+    Assistant,
+}
+
+/// Why the message ended.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StopReason {
+    ToolUse,
+}
+
+/// A piece of a message of the model.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum AssistantBlock<'a> {
+    Text {
+        text: &'a str,
+    },
+    /// Reasoning that the model showed.
+    Thinking {
+        thinking: &'a str,
+        /// Empty: signatures stay with the provider they came from.
+        signature: &'a str,
+    },
+    /// A tool call. Arguments that are no JSON object are shown as `{"_raw": "…"}`.
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: Raw<'a>,
+    },
+}
+
+/// The result of one tool call.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct UserLine<'a> {
+    pub uuid: Uuid,
+    pub session_id: Uuid,
+    /// The call that this message works for, when a sub-agent made the call.
+    pub parent_tool_use_id: Option<&'a str>,
+    pub message: UserMessage<'a>,
+}
+
+/// The message of a `user` line.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct UserMessage<'a> {
+    pub role: UserRole,
+    pub content: [UserBlock<'a>; 1],
+}
+
+/// Who tells the model: the results of calls come as a user's message.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum UserRole {
+    User,
+}
+
+/// A piece of a `user` message.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum UserBlock<'a> {
+    ToolResult {
+        tool_use_id: &'a str,
+        is_error: bool,
+        /// At most 60 KiB as JSON; longer output has its middle left out.
+        content: Cow<'a, str>,
+    },
+}
+
+/// A piece of a message while it arrives. Only with `--include-partial-messages`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct StreamEventLine<'a> {
+    pub uuid: Uuid,
+    pub session_id: Uuid,
+    /// The call that this event works for, when it comes from a sub-agent.
+    pub parent_tool_use_id: Option<&'a str>,
+    pub event: StreamEvent<'a>,
+}
+
+/// What arrived.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum StreamEvent<'a> {
+    /// A model turn begins.
+    MessageStart {
+        message: StartedMessage<'a>,
+    },
+    /// A block begins; `index` counts the blocks of the current `assistant` message.
+    ContentBlockStart {
+        index: usize,
+        content_block: AssistantBlock<'a>,
+    },
+    ContentBlockDelta {
+        index: usize,
+        delta: BlockDelta<'a>,
+    },
+    ContentBlockStop {
+        index: usize,
+    },
+    /// The model turn is over.
+    MessageStop,
+    /// A sign of life of a tool that takes long.
+    ToolProgress {
+        tool_use_id: &'a str,
+        content: Progress,
+    },
+    /// The payload so far: parsed, not validated, and only ever growing.
+    StructuredPartial {
+        tool_use_id: &'a str,
+        snapshot: Raw<'a>,
+        /// Always `false`: the accepted payload is in the result.
+        complete: bool,
+    },
+}
+
+/// The message that a turn begins with.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct StartedMessage<'a> {
+    /// The `uuid` of the turn's first `assistant` message.
+    pub id: Uuid,
+    pub role: AssistantRole,
+    pub model: &'a str,
+    /// Empty.
+    pub content: [(); 0],
+}
+
+/// What is added to a block.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[allow(clippy::enum_variant_names, reason = "the names on the wire")]
+pub(crate) enum BlockDelta<'a> {
+    TextDelta {
+        text: &'a str,
+    },
+    ThinkingDelta {
+        thinking: &'a str,
+    },
+    /// The next piece of a call's arguments, which together are `input`.
+    InputJsonDelta {
+        partial_json: &'a str,
+    },
+}
+
+/// How far a tool is.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub(crate) enum Progress {
+    ShellProgress {
+        elapsed_ms: u64,
+        /// How long ago the command last wrote something; `null` if it never did.
+        last_output_age_ms: Option<u64>,
+        total_lines: u64,
+        total_bytes: u64,
+        timeout_ms: u64,
+    },
+}
+
+/// How the run ended. The last line, always.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ResultLine<'a> {
+    pub subtype: Subtype,
+    pub uuid: Uuid,
+    pub session_id: Uuid,
+    pub is_error: bool,
+    pub duration_ms: u64,
+    /// Time spent waiting for models.
+    pub duration_api_ms: u64,
+    /// Model requests.
+    pub num_turns: u32,
+    /// The last text of the model, or the payload as text. `null` when the run failed, and with
+    /// `--result-text off` in a structured run.
+    pub result: Option<&'a str>,
+    /// Tokens of the whole run, over all models.
+    pub usage: Usage,
+    pub permission_denials: Vec<PermissionDenial<'a>>,
+    /// Numbers by model and tool, in the `json` format; `null` in `stream-json`.
+    pub stats: Option<Stats<'a>>,
+    /// The payload as it was validated. The key is there exactly when a payload was accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured_result: Option<Raw<'a>>,
+    /// The same as `structured_result`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured_output: Option<Raw<'a>>,
+    /// Dollars; `null` when the price is not known.
+    pub total_cost_usd: Option<f64>,
+    /// Things to know although the run went on.
+    pub warnings: &'a [String],
+    /// Why the run failed; `null` on success.
+    pub error: Option<Failure<'a>>,
+    /// What the model last offered against the schema, when a structured run failed.
+    pub structured_error: Option<StructuredFailure<'a>>,
+}
+
+/// How the run ended, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Subtype {
+    Success,
+    ErrorMaxTurns,
+    ErrorMaxStructuredOutputRetries,
+    /// The money is spent.
+    ErrorMaxBudgetUsd,
+    /// Time or tool calls are spent.
+    ErrorBudgetExceeded,
+    /// Everything else; see `error.class`.
+    ErrorDuringExecution,
+}
+
+/// Tokens.
+#[derive(Clone, Copy, Default, Serialize, JsonSchema)]
+pub(crate) struct Usage {
+    /// Includes cached tokens.
+    pub input_tokens: u64,
+    /// Includes reasoning.
+    pub output_tokens: u64,
+    pub cache_read_input_tokens: u64,
+    pub total_tokens: u64,
+    pub cache_creation_input_tokens: u64,
+    pub reasoning_tokens: u64,
+}
+
+/// A tool call that was not allowed.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PermissionDenial<'a> {
+    pub tool_name: &'a str,
+    pub tool_use_id: &'a str,
+    pub tool_input: Raw<'a>,
+    pub reason: &'a str,
+}
+
+/// Numbers by model and tool.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Stats<'a> {
+    pub models: BTreeMap<&'a str, ModelStats>,
+    pub tools: ToolsStats<'a>,
+    pub files: FileStats,
+}
+
+/// What one model did.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ModelStats {
+    pub api: ApiStats,
+    pub tokens: TokenStats,
+}
+
+/// Requests to one model.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ApiStats {
+    pub total_requests: u64,
+    pub total_errors: u64,
+    pub total_latency_ms: u64,
+}
+
+/// Tokens of one model.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TokenStats {
+    pub prompt: u64,
+    pub candidates: u64,
+    pub total: u64,
+    pub cached: u64,
+    pub thoughts: u64,
+    /// Always 0: what tools add to a prompt is counted in `prompt`.
+    pub tool: u64,
+}
+
+/// What all tools did.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolsStats<'a> {
+    pub total_calls: u64,
+    pub total_success: u64,
+    pub total_fail: u64,
+    pub total_duration_ms: u64,
+    pub total_decisions: DecisionStats,
+    pub by_name: BTreeMap<&'a str, ToolStats>,
+}
+
+/// What one tool did.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolStats {
+    pub count: u64,
+    pub success: u64,
+    pub fail: u64,
+    pub duration_ms: u64,
+    pub decisions: DecisionStats,
+}
+
+/// How calls came to be allowed or not.
+#[derive(Clone, Copy, Default, Serialize, JsonSchema)]
+pub(crate) struct DecisionStats {
+    pub accept: u64,
+    pub reject: u64,
+    pub modify: u64,
+    pub auto_accept: u64,
+}
+
+/// Lines that tools changed in files.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FileStats {
+    pub total_lines_added: u64,
+    pub total_lines_removed: u64,
+}
+
+/// Why the run failed.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Failure<'a> {
+    /// The exit code of the process.
+    pub code: u8,
+    #[schemars(schema_with = "error_classes")]
+    pub class: &'static str,
+    pub message: &'a str,
+    /// May the same run be tried again? `null` when nobody knows.
+    pub retryable: Option<bool>,
+    pub http_status: Option<u16>,
+    pub provider: Option<&'a str>,
+    /// What to do about it.
+    pub hint: Option<&'a str>,
+}
+
+/// What the model last offered against the schema.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct StructuredFailure<'a> {
+    pub attempts: u32,
+    /// JSON as the model wrote it, or a string if it was no JSON. Not valid against the schema.
+    pub candidate: Option<Raw<'a>>,
+    pub violations: Vec<Violation<'a>>,
+}
+
+/// One thing that is wrong with the candidate.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Violation<'a> {
+    /// JSON Pointer into the candidate.
+    pub path: &'a str,
+    pub message: &'a str,
+}
+
+/// An id in the form of a UUID.
+#[derive(Clone, Copy, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Uuid(pub Id);
+
+impl JsonSchema for Uuid {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Uuid".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "uuid" })
+    }
+}
+
+/// JSON that is passed on as it came: every digit, every key in its place.
+#[derive(Clone, Copy, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Raw<'a>(pub &'a RawValue);
+
+impl JsonSchema for Raw<'_> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Raw".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!(true)
+    }
+}
+
+/// The names of all classes, each once, from the one list there is.
+fn error_classes(_: &mut SchemaGenerator) -> Schema {
+    let mut names: Vec<&str> = ErrorClass::ALL.into_iter().map(ErrorClass::name).collect();
+    names.dedup();
+    json_schema!({ "type": "string", "enum": names })
+}
