@@ -88,7 +88,7 @@ impl Tenon {
         self
     }
 
-    /// This text, then the end. With `spawn`, more can be written before `close_stdin`.
+    /// This text, then the end; with `spawn`, the end comes with `close_stdin`.
     pub fn stdin(mut self, text: impl Into<Vec<u8>>) -> Self {
         self.stdin = Stdin::Text(text.into());
         self
@@ -100,7 +100,7 @@ impl Tenon {
         self
     }
 
-    /// An open pipe that nobody writes to.
+    /// An open pipe that nobody writes to; with `spawn`, the one that the test writes to.
     pub fn stdin_idle(mut self) -> Self {
         self.stdin = Stdin::Idle;
         self
@@ -157,14 +157,11 @@ impl Tenon {
         running.wait()
     }
 
-    /// Starts it with an open stdin and returns while it runs (`stdin_closed` has no effect on it).
+    /// Starts it and returns while it runs. To write to it, give it a stdin first: `stdin_idle()`, or
+    /// `stdin(…)` for the opening words.
     #[track_caller]
     pub fn spawn(&self) -> Running {
-        let mut tenon = self.clone();
-        if matches!(tenon.stdin, Stdin::Closed) {
-            tenon.stdin = Stdin::Idle;
-        }
-        tenon.start()
+        self.start()
     }
 
     #[track_caller]

@@ -62,7 +62,7 @@ impl Running {
     /// Puts bytes into stdin without waiting for them to be read.
     #[track_caller]
     pub fn write(&mut self, bytes: impl AsRef<[u8]>) {
-        let stdin = self.stdin.as_ref().expect("stdin is open");
+        let stdin = self.stdin.as_ref().expect("an open stdin: start it with `stdin_idle()`");
         // A process that no longer reads is seen in how it ends, not here.
         let _ = stdin.send(bytes.as_ref().to_vec());
     }

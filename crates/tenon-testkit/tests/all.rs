@@ -1,0 +1,12 @@
+//! The test server and the runner, from outside: through a raw socket and a real shell.
+
+#[path = "all/client.rs"]
+mod client;
+#[path = "all/faults.rs"]
+mod faults;
+#[path = "all/running.rs"]
+mod running;
+#[path = "all/scrubbing.rs"]
+mod scrubbing;
+#[path = "all/serving.rs"]
+mod serving;
