@@ -26,6 +26,7 @@
     reason = "a test helper fails by panicking"
 )]
 
+mod cases;
 mod cli;
 mod http;
 mod process;
@@ -34,6 +35,7 @@ mod reply;
 mod scrub;
 mod server;
 
+pub use cases::cases;
 pub use cli::{Run, Tenon};
 pub use process::{Running, Signal};
 pub use reply::{Gate, Reply, reply};

@@ -1,5 +1,7 @@
 //! The test server and the runner, from outside: through a raw socket and a real shell.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 #[path = "all/client.rs"]
 mod client;
 #[path = "all/faults.rs"]
