@@ -1,1 +1,49 @@
-//! placeholder
+//! Settings, trust and the choice of a model: read, merged, explained.
+//!
+//! Start reading at `load.rs`: [`load`] reads the layers (user, project, environment, `--settings`), decides
+//! what the project may say ([`trust`], `tighten.rs`) and merges them into one [`Settings`]. The keys and
+//! how layers merge are in `settings.rs`, how a layer is read from text in `read_settings.rs`, and which
+//! model answers in `model_choice.rs`.
+//!
+//! The rule everything here serves: a repository that was merely cloned can make tenon stricter, never
+//! freer.
+//!
+//! What this crate may not know: the process environment, the home directory, the command line, the
+//! network. They are handed in as [`Surroundings`] and plain arguments. It reads the files it names and
+//! writes only `trust.json`.
+
+mod base_url;
+mod config_error;
+mod duration;
+mod expand;
+mod files;
+mod load;
+mod memory;
+mod model_choice;
+mod problem;
+mod project;
+mod providers;
+mod read_settings;
+mod reader;
+mod secret_env;
+mod settings;
+mod surroundings;
+mod tighten;
+pub mod trust;
+
+pub use base_url::is_loopback_url;
+pub use config_error::ConfigError;
+pub use duration::{DurationError, MAX_DURATION, parse_duration, parse_wall_time};
+pub use load::{ExtraSettings, FileLayer, Loaded, MemoryUse, ProjectTrust, Sources, load};
+pub use memory::{MAX_MEMORY_FILE_BYTES, MAX_MEMORY_TOTAL_BYTES, MemoryFile};
+pub use model_choice::{ChoiceError, ModelChoice, ModelFlags, choose_model};
+pub use problem::{Problem, Severity};
+pub use project::project_root;
+pub use providers::Wire;
+pub use read_settings::{Expand, Layer, read_settings};
+pub use secret_env::secret_env_names;
+pub use settings::{
+    Limit, Limits, Mode, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
+};
+pub use surroundings::Surroundings;
+pub use tighten::tighten;

@@ -1,0 +1,233 @@
+//! Reads all layers and merges them: defaults < user < trusted project < environment < `--settings`.
+//! Other flags are the binary's to lay on top.
+
+use std::path::{Path, PathBuf};
+
+use crate::config_error::ConfigError;
+use crate::files::Confine;
+use crate::memory::{MemoryFile, MemoryPlaces, read_memory};
+use crate::problem::{Problem, quotable};
+use crate::project::{MCP_FILE, ProjectFiles, SETTINGS_FILE, as_text, project_root, read_settings_file};
+use crate::read_settings::{Expand, Layer, read_mcp_file, read_settings};
+use crate::reader::listed;
+use crate::settings::Settings;
+use crate::surroundings::Surroundings;
+use crate::tighten::tighten;
+use crate::trust::{self, TrustState};
+
+pub fn load(
+    surroundings: &Surroundings,
+    sources: &Sources,
+    trust: ProjectTrust,
+) -> Result<Loaded, ConfigError> {
+    let mut warnings = Vec::new();
+    let mut settings = Settings::default();
+    let mut ignored_from_project = Vec::new();
+    if sources.has(FileLayer::User) {
+        settings = settings.overlaid(read_user(surroundings, &mut warnings)?);
+    }
+    if sources.has(FileLayer::Project) {
+        let files = ProjectFiles::read(surroundings, &mut warnings)?;
+        (settings, ignored_from_project) = add_project(settings, &files, surroundings, trust, &mut warnings)?;
+    }
+    settings = settings.overlaid(from_environment(surroundings)?);
+    if let Some(extra) = &sources.extra {
+        settings = settings.overlaid(read_extra(extra, &mut warnings)?);
+    }
+    let root = project_root(surroundings);
+    let memory = match sources.memory {
+        MemoryUse::Skip => Vec::new(),
+        MemoryUse::Read => {
+            let user = surroundings.tenon_home.as_deref().filter(|_| sources.has(FileLayer::User));
+            let project =
+                sources.has(FileLayer::Project).then_some((root.as_path(), surroundings.cwd.as_path()));
+            read_memory(&MemoryPlaces { user, project }, &mut warnings)
+        }
+    };
+    Ok(Loaded { settings, warnings, ignored_from_project, project_root: root, memory })
+}
+
+/// What a run is to know.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub settings: Settings,
+    /// One line each, among them the one that lists what an untrusted project asked for.
+    pub warnings: Vec<String>,
+    /// The keys in that line.
+    pub ignored_from_project: Vec<String>,
+    pub project_root: PathBuf,
+    pub memory: Vec<MemoryFile>,
+}
+
+/// Which files are looked at (`--setting-sources`, `--bare`, `--safe-mode`, `--settings`).
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// Settings and memory of these.
+    pub files: Vec<FileLayer>,
+    pub memory: MemoryUse,
+    pub extra: Option<ExtraSettings>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileLayer {
+    User,
+    Project,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryUse {
+    Read,
+    Skip,
+}
+
+/// The value of `--settings`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExtraSettings {
+    File(PathBuf),
+    Json(String),
+}
+
+impl ExtraSettings {
+    /// Text that begins with `{` is JSON, anything else a path against `started_in`.
+    pub fn parse(value: &str, started_in: &Path) -> ExtraSettings {
+        if value.trim_start().starts_with('{') {
+            ExtraSettings::Json(value.to_owned())
+        } else {
+            ExtraSettings::File(started_in.join(value))
+        }
+    }
+}
+
+/// Where trust in the project comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProjectTrust {
+    /// `tenon trust`, if the files have not changed since.
+    Pinned,
+    /// `--trust-project`.
+    Granted,
+}
+
+impl Sources {
+    pub fn all() -> Sources {
+        Sources { files: vec![FileLayer::User, FileLayer::Project], memory: MemoryUse::Read, extra: None }
+    }
+
+    /// `--bare`: only the environment and `--settings`.
+    pub fn none() -> Sources {
+        Sources { files: Vec::new(), memory: MemoryUse::Skip, extra: None }
+    }
+
+    /// The value of `--setting-sources`; empty means none. `local` is accepted and has no file.
+    pub fn parse(list: &str) -> Result<Sources, ConfigError> {
+        let mut sources = Sources { files: Vec::new(), ..Sources::all() };
+        for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            match name {
+                "user" => sources.files.push(FileLayer::User),
+                "project" => sources.files.push(FileLayer::Project),
+                "local" => {}
+                _ => {
+                    return Err(ConfigError::SettingSources(format!(
+                        "`--setting-sources` names `{}`, but may name `user`, `project` and `local`",
+                        quotable(name)
+                    )));
+                }
+            }
+        }
+        Ok(sources)
+    }
+
+    fn has(&self, layer: FileLayer) -> bool {
+        self.files.contains(&layer)
+    }
+}
+
+fn read_user(surroundings: &Surroundings, warnings: &mut Vec<String>) -> Result<Settings, ConfigError> {
+    let Some(path) = surroundings.user_settings() else { return Ok(Settings::default()) };
+    match read_settings_file(&path, Confine::Anywhere)? {
+        Some(bytes) => {
+            accept(read_settings(as_text(&path, &bytes)?, &path, Expand::From(&surroundings.env)), warnings)
+        }
+        None => Ok(Settings::default()),
+    }
+}
+
+fn add_project(
+    settings: Settings,
+    files: &ProjectFiles,
+    surroundings: &Surroundings,
+    trust: ProjectTrust,
+    warnings: &mut Vec<String>,
+) -> Result<(Settings, Vec<String>), ConfigError> {
+    let project = read_project_settings(files, warnings)?;
+    let state = match trust {
+        ProjectTrust::Granted => TrustState::Trusted,
+        ProjectTrust::Pinned => trust::state(surroundings, files, warnings),
+    };
+    if state == TrustState::Trusted {
+        let servers = read_project_mcp(files, warnings)?;
+        return Ok((settings.overlaid(servers).overlaid(project), Vec::new()));
+    }
+    let (settings, mut ignored) = tighten(settings, project);
+    // Not even read: it is shared with other programs, and a broken one is none of an untrusting user's
+    // business.
+    ignored.extend(files.mcp.as_ref().map(|_| MCP_FILE.to_owned()));
+    if !ignored.is_empty() {
+        warnings.push(trust::ignored_line(files, state, &ignored));
+    }
+    Ok((settings, ignored))
+}
+
+/// What `.tenon/settings.json` says, trusted or not.
+pub(crate) fn read_project_settings(
+    files: &ProjectFiles,
+    warnings: &mut Vec<String>,
+) -> Result<Settings, ConfigError> {
+    let Some(bytes) = &files.settings else { return Ok(Settings::default()) };
+    let path = files.root.join(SETTINGS_FILE);
+    accept(read_settings(as_text(&path, bytes)?, &path, Expand::Never), warnings)
+}
+
+/// The servers of `.mcp.json`.
+pub(crate) fn read_project_mcp(
+    files: &ProjectFiles,
+    warnings: &mut Vec<String>,
+) -> Result<Settings, ConfigError> {
+    let Some(bytes) = &files.mcp else { return Ok(Settings::default()) };
+    let path = files.root.join(MCP_FILE);
+    accept(read_mcp_file(as_text(&path, bytes)?, &path), warnings)
+}
+
+fn from_environment(surroundings: &Surroundings) -> Result<Settings, ConfigError> {
+    let variable = |name: &str| surroundings.env.get(name).filter(|value| !value.trim().is_empty()).cloned();
+    let dialect = variable("TENON_DIALECT");
+    if let Some(value) = dialect.as_ref().filter(|value| !Settings::DIALECTS.contains(&value.as_str())) {
+        return Err(ConfigError::Environment {
+            variable: "TENON_DIALECT",
+            value: quotable(value),
+            allowed: listed(&Settings::DIALECTS),
+        });
+    }
+    Ok(Settings { model: variable("TENON_MODEL"), dialect, ..Settings::default() })
+}
+
+fn read_extra(extra: &ExtraSettings, warnings: &mut Vec<String>) -> Result<Settings, ConfigError> {
+    match extra {
+        ExtraSettings::Json(text) => {
+            accept(read_settings(text, Path::new("--settings"), Expand::Never), warnings)
+        }
+        ExtraSettings::File(path) => {
+            let bytes = read_settings_file(path, Confine::Anywhere)?.ok_or_else(|| {
+                ConfigError::Unreadable { path: path.clone(), reason: "there is no such file".to_owned() }
+            })?;
+            accept(read_settings(as_text(path, &bytes)?, path, Expand::Never), warnings)
+        }
+    }
+}
+
+fn accept(layer: Layer, warnings: &mut Vec<String>) -> Result<Settings, ConfigError> {
+    if !layer.errors.is_empty() {
+        return Err(ConfigError::Invalid(layer.errors));
+    }
+    warnings.extend(layer.warnings.iter().map(Problem::one_line));
+    Ok(layer.settings)
+}

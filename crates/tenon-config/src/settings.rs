@@ -1,0 +1,401 @@
+//! The settings keys, typed, and how a higher layer lies over a lower one.
+//!
+//! Every key is optional here; what holds when nobody says anything is answered by the methods
+//! ([`Limits::turns`], [`Timeouts::connect`] …). Reading from text is in `read_settings.rs`, what an
+//! untrusted project may change in `tighten.rs`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    pub model: Option<String>,
+    /// One of [`Settings::DIALECTS`].
+    pub dialect: Option<String>,
+    /// One of [`Settings::OUTPUT_FORMATS`].
+    pub output_format: Option<String>,
+    /// In the order of the file, which is the order in which they are tried.
+    pub providers: Vec<(String, Provider)>,
+    pub permissions: Permissions,
+    /// Server name to its configuration, from `mcpServers` and a trusted project's `.mcp.json`.
+    pub mcp_servers: Map<String, Value>,
+    pub mcp_allowed: Option<Vec<String>>,
+    /// Event name to a list of hooks.
+    pub hooks: Map<String, Value>,
+    pub limits: Limits,
+    pub retry: Retry,
+    pub prices: Map<String, Value>,
+    pub telemetry: Map<String, Value>,
+    pub sandbox: Map<String, Value>,
+    pub tools: ToolSettings,
+    pub timeouts: Timeouts,
+}
+
+impl Settings {
+    pub const DIALECTS: [&'static str; 4] = ["qwen", "claude", "gemini", "openai"];
+    pub const OUTPUT_FORMATS: [&'static str; 4] = ["text", "json", "stream-json", "stream-chunk-json"];
+
+    /// `higher` laid over `self`: values replace, rules add up, named things merge by name.
+    #[must_use]
+    pub fn overlaid(self, higher: Settings) -> Settings {
+        Settings {
+            model: higher.model.or(self.model),
+            dialect: higher.dialect.or(self.dialect),
+            output_format: higher.output_format.or(self.output_format),
+            providers: merge_providers(self.providers, higher.providers),
+            permissions: self.permissions.overlaid(higher.permissions),
+            mcp_servers: replace_by_name(self.mcp_servers, higher.mcp_servers),
+            mcp_allowed: higher.mcp_allowed.or(self.mcp_allowed),
+            hooks: append_by_name(self.hooks, higher.hooks),
+            limits: self.limits.overlaid(higher.limits),
+            retry: self.retry.overlaid(higher.retry),
+            prices: replace_by_name(self.prices, higher.prices),
+            telemetry: replace_by_name(self.telemetry, higher.telemetry),
+            sandbox: replace_by_name(self.sandbox, higher.sandbox),
+            tools: self.tools.overlaid(higher.tools),
+            timeouts: self.timeouts.overlaid(higher.timeouts),
+        }
+    }
+
+    pub fn provider(&self, name: &str) -> Option<&Provider> {
+        self.providers.iter().find(|(known, _)| known == name).map(|(_, provider)| provider)
+    }
+}
+
+/// A provider of the user's own, or changes to a built-in one.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Provider {
+    /// Which protocol it speaks; one of the names in [`crate::Wire`].
+    pub wire: Option<String>,
+    pub base_url: Option<String>,
+    /// The name of the variable that holds the key, never the key.
+    pub api_key_env: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    /// Model ids it is known to have; the first one is its default.
+    pub models: Vec<String>,
+}
+
+/// Header values may be secrets: only their names are shown.
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("wire", &self.wire)
+            .field("base_url", &self.base_url)
+            .field("api_key_env", &self.api_key_env)
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field("models", &self.models)
+            .finish()
+    }
+}
+
+/// Rules as text; their grammar is the permission engine's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permissions {
+    pub allow: Vec<String>,
+    pub ask: Vec<String>,
+    pub deny: Vec<String>,
+    pub mode: Option<Mode>,
+}
+
+impl Permissions {
+    fn overlaid(self, higher: Permissions) -> Permissions {
+        Permissions {
+            allow: joined(self.allow, higher.allow),
+            ask: joined(self.ask, higher.ask),
+            deny: joined(self.deny, higher.deny),
+            mode: higher.mode.or(self.mode),
+        }
+    }
+
+    pub fn mode(&self) -> Mode {
+        self.mode.unwrap_or_default()
+    }
+}
+
+/// How much may happen without asking, from strict to free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    Plan,
+    #[default]
+    Default,
+    AutoEdit,
+    Yolo,
+}
+
+impl Mode {
+    pub const NAMES: [&'static str; 4] = ["plan", "default", "auto-edit", "yolo"];
+
+    /// Our names, and those that `--permission-mode` brings.
+    pub fn parse(name: &str) -> Option<Mode> {
+        match name {
+            "plan" => Some(Mode::Plan),
+            "default" => Some(Mode::Default),
+            "auto-edit" | "acceptEdits" => Some(Mode::AutoEdit),
+            "yolo" | "bypassPermissions" => Some(Mode::Yolo),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Plan => "plan",
+            Mode::Default => "default",
+            Mode::AutoEdit => "auto-edit",
+            Mode::Yolo => "yolo",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit<T> {
+    Unlimited,
+    AtMost(T),
+}
+
+impl<T: Copy + PartialOrd> Limit<T> {
+    pub fn at_most(self) -> Option<T> {
+        match self {
+            Limit::Unlimited => None,
+            Limit::AtMost(value) => Some(value),
+        }
+    }
+
+    /// The lower of the two.
+    #[must_use]
+    pub fn stricter(self, other: Limit<T>) -> Limit<T> {
+        match (self, other) {
+            (Limit::Unlimited, any) | (any, Limit::Unlimited) => any,
+            (Limit::AtMost(left), Limit::AtMost(right)) => {
+                Limit::AtMost(if right < left { right } else { left })
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Limits {
+    pub turns: Option<Limit<u32>>,
+    pub tool_calls: Option<Limit<u32>>,
+    pub wall_time: Option<Limit<Duration>>,
+    pub budget_usd: Option<Limit<f64>>,
+    pub schema_retries: Option<Limit<u32>>,
+}
+
+impl Limits {
+    /// Far above what a task takes, far below what a model in a circle would spend.
+    pub const DEFAULT_TURNS: Limit<u32> = Limit::AtMost(100);
+    /// A model that failed this often does not understand the schema.
+    pub const DEFAULT_SCHEMA_RETRIES: Limit<u32> = Limit::AtMost(10);
+
+    pub fn turns(&self) -> Limit<u32> {
+        self.turns.unwrap_or(Limits::DEFAULT_TURNS)
+    }
+
+    pub fn tool_calls(&self) -> Limit<u32> {
+        self.tool_calls.unwrap_or(Limit::Unlimited)
+    }
+
+    pub fn wall_time(&self) -> Limit<Duration> {
+        self.wall_time.unwrap_or(Limit::Unlimited)
+    }
+
+    pub fn budget_usd(&self) -> Limit<f64> {
+        self.budget_usd.unwrap_or(Limit::Unlimited)
+    }
+
+    pub fn schema_retries(&self) -> Limit<u32> {
+        self.schema_retries.unwrap_or(Limits::DEFAULT_SCHEMA_RETRIES)
+    }
+
+    fn overlaid(self, higher: Limits) -> Limits {
+        Limits {
+            turns: higher.turns.or(self.turns),
+            tool_calls: higher.tool_calls.or(self.tool_calls),
+            wall_time: higher.wall_time.or(self.wall_time),
+            budget_usd: higher.budget_usd.or(self.budget_usd),
+            schema_retries: higher.schema_retries.or(self.schema_retries),
+        }
+    }
+}
+
+/// How often and how long a failed model request is repeated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retry {
+    pub attempts: Option<u32>,
+    pub base_ms: Option<u64>,
+    pub max_total_ms: Option<u64>,
+}
+
+impl Retry {
+    /// Enough for a server that restarts; all attempts together, the first included.
+    pub const DEFAULT_ATTEMPTS: u32 = 5;
+    pub const DEFAULT_BASE_MS: u64 = 500;
+    pub const DEFAULT_MAX_TOTAL_MS: u64 = 120_000;
+
+    pub fn attempts(&self) -> u32 {
+        self.attempts.unwrap_or(Retry::DEFAULT_ATTEMPTS)
+    }
+
+    pub fn base(&self) -> Duration {
+        Duration::from_millis(self.base_ms.unwrap_or(Retry::DEFAULT_BASE_MS))
+    }
+
+    pub fn max_total(&self) -> Duration {
+        Duration::from_millis(self.max_total_ms.unwrap_or(Retry::DEFAULT_MAX_TOTAL_MS))
+    }
+
+    fn overlaid(self, higher: Retry) -> Retry {
+        Retry {
+            attempts: higher.attempts.or(self.attempts),
+            base_ms: higher.base_ms.or(self.base_ms),
+            max_total_ms: higher.max_total_ms.or(self.max_total_ms),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolSettings {
+    /// Only these tools are offered. `None` is all of them.
+    pub core: Option<Vec<String>>,
+    pub exclude: Vec<String>,
+    pub shell: ShellSettings,
+}
+
+impl ToolSettings {
+    fn overlaid(self, higher: ToolSettings) -> ToolSettings {
+        ToolSettings {
+            core: higher.core.or(self.core),
+            exclude: joined(self.exclude, higher.exclude),
+            shell: self.shell.overlaid(higher.shell),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShellSettings {
+    /// Secret variables that commands may see after all.
+    pub pass_env: Vec<String>,
+    pub default_timeout_ms: Option<u64>,
+    pub heartbeat_interval_ms: Option<u64>,
+}
+
+impl ShellSettings {
+    fn overlaid(self, higher: ShellSettings) -> ShellSettings {
+        ShellSettings {
+            pass_env: joined(self.pass_env, higher.pass_env),
+            default_timeout_ms: higher.default_timeout_ms.or(self.default_timeout_ms),
+            heartbeat_interval_ms: higher.heartbeat_interval_ms.or(self.heartbeat_interval_ms),
+        }
+    }
+}
+
+macro_rules! timeouts {
+    ($($(#[$doc:meta])* $field:ident / $key:literal = $seconds:literal;)*) => {
+        /// How long is waited for what. Each has a default and a consequence where it is used.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Timeouts { $($(#[$doc])* pub $field: Option<Duration>,)* }
+
+        impl Timeouts {
+            /// The keys below `timeouts`.
+            pub const KEYS: &'static [&'static str] = &[$($key),*];
+
+            $($(#[$doc])* pub fn $field(&self) -> Duration {
+                self.$field.unwrap_or(Duration::from_secs($seconds))
+            })*
+
+            pub(crate) fn set(&mut self, key: &str, value: Option<Duration>) {
+                match key { $($key => self.$field = value,)* _ => {} }
+            }
+
+            /// The keys that were set.
+            pub(crate) fn present(&self) -> Vec<&'static str> {
+                let mut keys = Vec::new();
+                $(if self.$field.is_some() { keys.push($key); })*
+                keys
+            }
+
+            fn overlaid(self, higher: Timeouts) -> Timeouts {
+                Timeouts { $($field: higher.$field.or(self.$field),)* }
+            }
+        }
+    };
+}
+
+timeouts! {
+    /// To reach a model server.
+    connect / "connect" = 10;
+    /// From the request to the first byte of the answer.
+    first_byte / "firstByte" = 120;
+    /// Between two bytes of an answer.
+    idle / "idle" = 120;
+    /// A client's answer to a permission question.
+    can_use_tool / "canUseTool" = 600;
+    /// A client's answer to a hook call.
+    hook_callback / "hookCallback" = 60;
+    /// A hook command.
+    hook / "hook" = 60;
+    /// A client's answer on behalf of an MCP server.
+    mcp_message / "mcpMessage" = 60;
+    /// An MCP server's start.
+    mcp_start / "mcpStart" = 30;
+    /// A shell command that names no limit.
+    shell / "shell" = 120;
+    /// What a shell command may ask for at most.
+    shell_max / "shellMax" = 600;
+    /// Background work at the end of a run.
+    shutdown / "shutdown" = 5;
+    /// The last batch of telemetry.
+    telemetry_flush / "telemetryFlush" = 2;
+}
+
+/// Both lists, each entry once, the lower layer's first.
+pub(crate) fn joined(lower: Vec<String>, higher: Vec<String>) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    lower.into_iter().chain(higher).filter(|entry| seen.insert(entry.clone())).collect()
+}
+
+fn merge_providers(
+    lower: Vec<(String, Provider)>,
+    higher: Vec<(String, Provider)>,
+) -> Vec<(String, Provider)> {
+    let mut merged = lower;
+    for (name, over) in higher {
+        match merged.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, provider)) => {
+                let under = std::mem::take(provider);
+                let mut headers = under.headers;
+                headers.extend(over.headers);
+                *provider = Provider {
+                    wire: over.wire.or(under.wire),
+                    base_url: over.base_url.or(under.base_url),
+                    api_key_env: over.api_key_env.or(under.api_key_env),
+                    headers,
+                    models: if over.models.is_empty() { under.models } else { over.models },
+                };
+            }
+            None => merged.push((name, over)),
+        }
+    }
+    merged
+}
+
+fn replace_by_name(mut lower: Map<String, Value>, higher: Map<String, Value>) -> Map<String, Value> {
+    lower.extend(higher);
+    lower
+}
+
+/// Hooks of both layers run, the lower layer's first.
+fn append_by_name(mut lower: Map<String, Value>, higher: Map<String, Value>) -> Map<String, Value> {
+    for (name, more) in higher {
+        match (lower.get_mut(&name), more) {
+            (Some(Value::Array(hooks)), Value::Array(more)) => hooks.extend(more),
+            (_, more) => {
+                lower.insert(name, more);
+            }
+        }
+    }
+    lower
+}
