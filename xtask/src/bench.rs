@@ -1,0 +1,258 @@
+//! What is measured, and what is good enough. Whole programs, on loopback HTTP, in turns, medians.
+//!
+//! The goals are constants here; `subject.rs` knows the command lines, `report.rs` draws the table.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::concurrent::held_memory;
+use crate::measure::{Sample, measure, peak_rss_floor};
+use crate::report::{Goal, Row, Unit, print};
+use crate::serve::{LONG_STREAM_CHUNKS, Scenario, ServerProcess};
+use crate::subject::{Output, Place, Subject};
+use crate::{Failure, Verdict};
+
+const RUNS: usize = 30;
+/// A run of tenon should cost about what one HTTP exchange costs anyone.
+const CPU_GOAL_CURLS: f64 = 3.0;
+const RSS_GOAL: f64 = 20e6;
+/// Below what a person or a supervising program notices.
+const FIRST_BYTE_GOAL: f64 = 15e-3;
+/// A fast model sends hundreds of events per second: this keeps a stream below a percent of a core.
+const EVENT_CPU_GOAL: f64 = 5e-6;
+/// A small build agent runs twenty of them.
+const CONCURRENT: usize = 20;
+const CONCURRENT_PSS_GOAL: f64 = 200e6;
+
+struct Options {
+    runs: usize,
+    peers: Vec<Subject>,
+    binary: Option<PathBuf>,
+    on_miss: OnMiss,
+}
+
+enum OnMiss {
+    Report,
+    Fail,
+}
+
+pub fn run(args: &[String]) -> Result<Verdict, Failure> {
+    let options = parse(args)?;
+    let binary = match options.binary {
+        Some(binary) => std::path::absolute(binary)?,
+        None => build()?,
+    };
+    let mut subjects = vec![Subject::Tenon { binary }, Subject::Curl];
+    subjects.extend(options.peers);
+    let place = Place::new()?;
+    let bench = Bench { runs: options.runs, place: &place, subjects: &subjects };
+
+    let mut rows = bench.one_turn()?;
+    rows.push(bench.first_byte()?);
+    rows.push(bench.long_stream()?);
+    rows.push(bench.many_at_once()?);
+    // Last, when we are at our largest.
+    let floor = peak_rss_floor(&place.stderr())?;
+    let names: Vec<&str> = subjects.iter().map(Subject::name).collect();
+    let all_met = print(&names, &rows, options.runs, floor);
+    Ok(match options.on_miss {
+        OnMiss::Fail if !all_met => Verdict::Bad,
+        _ => Verdict::Good,
+    })
+}
+
+fn parse(args: &[String]) -> Result<Options, Failure> {
+    let mut options = Options { runs: RUNS, peers: Vec::new(), binary: None, on_miss: OnMiss::Report };
+    let mut args = args.iter();
+    while let Some(flag) = args.next() {
+        let mut value = || args.next().ok_or_else(|| Failure::usage(format!("`{flag}` needs a value")));
+        match flag.as_str() {
+            "--check" => options.on_miss = OnMiss::Fail,
+            "--binary" => options.binary = Some(value()?.into()),
+            "--runs" => {
+                let runs = value()?;
+                options.runs = runs.parse().ok().filter(|runs| *runs > 0).ok_or_else(|| {
+                    Failure::usage(format!("`--runs` takes a number above 0, not `{runs}`"))
+                })?;
+            }
+            "--peer" => {
+                let peer = value()?;
+                let (name, command) = peer
+                    .split_once('=')
+                    .ok_or_else(|| Failure::usage(format!("`--peer` takes NAME=COMMAND, not `{peer}`")))?;
+                options.peers.push(Subject::Peer { name: name.into(), command: command.into() });
+            }
+            _ => return Err(Failure::usage(format!("no such option: `{flag}`"))),
+        }
+    }
+    Ok(options)
+}
+
+/// Builds the release binary and says where it is.
+fn build() -> Result<PathBuf, Failure> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built =
+        Command::new(cargo).args(["build", "--release", "-p", "tenon-cli"]).current_dir(&root).status()?;
+    if !built.success() {
+        return Err(Failure::other("`cargo build --release -p tenon-cli` failed"));
+    }
+    // A relative target folder counts from where the build ran.
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    Ok(root.join(target).join("release").join("tenon"))
+}
+
+struct Bench<'a> {
+    runs: usize,
+    place: &'a Place,
+    subjects: &'a [Subject],
+}
+
+impl Bench<'_> {
+    /// A structured run of one turn: wall time, CPU time, peak memory.
+    fn one_turn(&self) -> Result<Vec<Row>, Failure> {
+        let mut server = ServerProcess::start(Scenario::OneTurn)?;
+        // The first run is not counted; its request is what `curl` will post.
+        let Some((first, _)) = self.subjects.split_first() else { return Ok(Vec::new()) };
+        self.once(first, &server.base_url, Output::Text)?;
+        server.save_first_request(&self.place.request())?;
+
+        let samples = self.in_turns(self.subjects, &server.base_url, Output::Text)?;
+        let row = |what, goal, unit, of: fn(&Sample) -> f64| {
+            let values = samples.iter().map(|samples| Some(median_of(samples, of))).collect();
+            Row { what, goal, unit, values }
+        };
+        let cpu_goal = Goal::TimesCurl(CPU_GOAL_CURLS);
+        Ok(vec![
+            row("one turn: wall", Goal::None, Unit::Time, |sample| sample.wall.as_secs_f64()),
+            row("one turn: CPU", cpu_goal, Unit::Time, |sample| sample.cpu.as_secs_f64()),
+            row("one turn: peak RSS", Goal::AtMost(RSS_GOAL), Unit::Bytes, |sample| {
+                sample.peak_rss_bytes as f64
+            }),
+        ])
+    }
+
+    /// From the start of the process to the first byte of a stream.
+    fn first_byte(&self) -> Result<Row, Failure> {
+        let server = ServerProcess::start(Scenario::OneTurn)?;
+        let samples = self.in_turns(self.subjects, &server.base_url, Output::Stream)?;
+        let first = |sample: &Sample| sample.first_byte.unwrap_or(Duration::MAX).as_secs_f64();
+        let values = samples.iter().map(|samples| Some(median_of(samples, first))).collect();
+        Ok(Row {
+            what: "first byte of a stream",
+            goal: Goal::AtMost(FIRST_BYTE_GOAL),
+            unit: Unit::Time,
+            values,
+        })
+    }
+
+    /// CPU time for each event of a long stream: a long run, less a short one with the same flags.
+    fn long_stream(&self) -> Result<Row, Failure> {
+        let short = ServerProcess::start(Scenario::OneTurn)?;
+        let long = ServerProcess::start(Scenario::LongStream)?;
+        // What a peer prints of a stream is not comparable; what `curl` does with one is.
+        let both = &self.subjects[..2];
+        let short = self.in_turns(both, &short.base_url, Output::StreamOfDeltas)?;
+        let long = self.in_turns(both, &long.base_url, Output::StreamOfDeltas)?;
+        let cpu = |sample: &Sample| sample.cpu.as_secs_f64();
+        let mut values: Vec<Option<f64>> = long
+            .iter()
+            .zip(&short)
+            .map(|(long, short)| {
+                Some((median_of(long, cpu) - median_of(short, cpu)) / LONG_STREAM_CHUNKS as f64)
+            })
+            .collect();
+        values.resize(self.subjects.len(), None);
+        Ok(Row {
+            what: "20,000 events: CPU each",
+            goal: Goal::AtMost(EVENT_CPU_GOAL),
+            unit: Unit::Time,
+            values,
+        })
+    }
+
+    /// Memory of many structured runs, all waiting for their model.
+    fn many_at_once(&self) -> Result<Row, Failure> {
+        let mut values = Vec::new();
+        for subject in self.subjects {
+            values.push(Some(held_memory(subject, CONCURRENT, self.place)?));
+        }
+        Ok(Row {
+            what: "20 at once: sum of PSS",
+            goal: Goal::Below(CONCURRENT_PSS_GOAL),
+            unit: Unit::Bytes,
+            values,
+        })
+    }
+
+    /// Every subject in turn, again and again, so that a busy moment of the machine hits all of them.
+    fn in_turns(
+        &self,
+        subjects: &[Subject],
+        base_url: &str,
+        output: Output,
+    ) -> Result<Vec<Vec<Sample>>, Failure> {
+        let mut samples: Vec<Vec<Sample>> = subjects.iter().map(|_| Vec::with_capacity(self.runs)).collect();
+        for _ in 0..self.runs {
+            for (subject, samples) in subjects.iter().zip(&mut samples) {
+                let mut sample = self.once(subject, base_url, output)?;
+                // Kept outputs would make us, and so the next child, larger.
+                sample.output = Vec::new();
+                samples.push(sample);
+            }
+        }
+        Ok(samples)
+    }
+
+    fn once(&self, subject: &Subject, base_url: &str, output: Output) -> Result<Sample, Failure> {
+        let sample = measure(&mut subject.command(base_url, output, self.place), &self.place.stderr())?;
+        let printed = String::from_utf8_lossy(&sample.output);
+        if sample.status.success() && printed.contains("risk") {
+            return Ok(sample);
+        }
+        let said = std::fs::read_to_string(self.place.stderr()).unwrap_or_default();
+        let (name, status) = (subject.name(), sample.status);
+        Err(Failure::other(format!(
+            "`{name}` gave no result ({status})\n--- stdout\n{printed}\n--- stderr\n{said}"
+        )))
+    }
+}
+
+fn median_of(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> f64 {
+    median(samples.iter().map(value).collect())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => values[odd / 2],
+        even => f64::midpoint(values[even / 2 - 1], values[even / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), 2.5);
+    }
+
+    #[test]
+    fn options_are_read() {
+        let args = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let Ok(options) = parse(&args("--runs 3 --peer a=b=c --check --binary x")) else { panic!("refused") };
+        assert_eq!(options.runs, 3);
+        assert!(
+            matches!(&options.peers[..], [Subject::Peer { name, command }] if name == "a" && command == "b=c")
+        );
+        assert!(matches!(options.on_miss, OnMiss::Fail));
+        for bad in ["--runs", "--runs 0", "--runs x", "--peer a", "--what"] {
+            assert!(matches!(parse(&args(bad)), Err(Failure::Usage(_))), "{bad}");
+        }
+    }
+}
