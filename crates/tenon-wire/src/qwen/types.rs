@@ -32,6 +32,7 @@ pub(crate) fn published_schema() -> Value {
 /// What tenon writes in the `qwen` dialect: one line of `stream-json`, or the document of `json`.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(title = "tenon: output in the qwen dialect")]
 #[allow(dead_code, reason = "names the two shapes for the schema; the encoder writes their lines")]
 pub(crate) enum Output<'a> {
     /// One line.

@@ -1,0 +1,16 @@
+//! What the encoders write, seen from outside the crate.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy cannot tell from other functions")]
+
+#[path = "all/golden.rs"]
+mod golden;
+#[path = "all/lines.rs"]
+mod lines;
+#[path = "all/properties.rs"]
+mod properties;
+#[path = "all/scenarios.rs"]
+mod scenarios;
+#[path = "all/schema.rs"]
+mod schema;
+#[path = "all/script.rs"]
+mod script;

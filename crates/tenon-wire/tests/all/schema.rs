@@ -1,0 +1,87 @@
+//! The published schema: current, and true of everything that is written.
+
+use std::fs;
+use std::path::PathBuf;
+
+use jsonschema::Validator;
+use serde_json::{Map, Value};
+use tenon_wire::{Dialect, published_schema};
+
+use crate::golden;
+
+fn validator() -> Validator {
+    jsonschema::options().should_validate_formats(true).build(&published_schema(Dialect::Qwen)).unwrap()
+}
+
+/// Every line of every golden file, and every document.
+fn golden_values() -> Vec<(String, Value)> {
+    let mut values = Vec::new();
+    for entry in fs::read_dir(golden::folder()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.ends_with(".text") {
+            continue;
+        }
+        for (at, line) in fs::read_to_string(&path).unwrap().lines().enumerate() {
+            values.push((format!("{name}:{}", at + 1), serde_json::from_str(line).unwrap()));
+        }
+    }
+    values
+}
+
+#[test]
+fn the_checked_in_schema_is_current() {
+    for dialect in Dialect::ALL {
+        let path =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../schemas/{}.json", dialect.name()));
+        let current = serde_json::to_string_pretty(&published_schema(dialect)).unwrap() + "\n";
+        if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+            fs::write(&path, &current).unwrap();
+        }
+        let stored = fs::read_to_string(&path).unwrap_or_default();
+        assert!(stored == current, "{} is stale; run with `UPDATE_SCHEMAS=1`", path.display());
+    }
+}
+
+#[test]
+fn every_golden_line_and_document_is_valid() {
+    let validator = validator();
+    let values = golden_values();
+    assert!(values.len() > 100, "only {} golden lines were found", values.len());
+    for (place, value) in values {
+        let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{place}: {errors:?}\n{value}");
+    }
+}
+
+/// The schema says which keys are always there: a line without any one of them is not valid.
+#[test]
+fn no_key_of_a_golden_line_can_be_left_out() {
+    let optional = ["structured_result", "structured_output"];
+    let validator = validator();
+    let mut tried = 0;
+    for (place, value) in golden_values() {
+        let Value::Object(line) = value else { continue };
+        for key in line.keys().filter(|key| !optional.contains(&key.as_str())) {
+            let shorter: Map<String, Value> = line
+                .iter()
+                .filter(|(name, _)| *name != key)
+                .map(|(name, v)| (name.clone(), v.clone()))
+                .collect();
+            assert!(!validator.is_valid(&Value::Object(shorter)), "{place}: `{key}` may be missing");
+            tried += 1;
+        }
+    }
+    assert!(tried > 500, "only {tried} keys were tried");
+}
+
+#[test]
+fn nonsense_is_not_valid() {
+    let validator = validator();
+    for text in
+        [r#"{"type":"thought"}"#, r#"{"type":"system","subtype":"init"}"#, "3", r#"[{"type":"result"}]"#]
+    {
+        let value: Value = serde_json::from_str(text).unwrap();
+        assert!(!validator.is_valid(&value), "{text}");
+    }
+}
