@@ -1,1 +1,43 @@
-//! placeholder
+//! What an agent may do: the tools, who may call them, and how they run.
+//!
+//! Start reading at `permission.rs` (may this call run?), then any tool, for example `read_file.rs`, and
+//! `shell.rs` for commands. `workspace.rs` decides which files a tool can reach at all; `registry.rs`
+//! decides which tools the model is offered.
+//!
+//! What this crate may not know: models, providers, the turn loop, any client's dialect, argv, the
+//! environment or the home directory. Whatever it needs of those is handed in as a value.
+
+mod ansi;
+mod args;
+mod atomic_write;
+mod blocking;
+mod builtin;
+mod capture;
+mod edit;
+mod exit_status;
+mod glob;
+mod grep_search;
+mod list_directory;
+mod nearest;
+mod output;
+mod path_rule;
+mod paths;
+mod permission;
+mod read_file;
+mod registry;
+mod rule;
+mod shell;
+mod shell_rule;
+mod sys;
+mod walk;
+mod workspace;
+mod write_file;
+
+pub use builtin::builtin_tools;
+pub use output::OutputStore;
+pub use paths::PathError;
+pub use permission::{AllowedBy, ApprovalMode, PermissionOptions, Permissions, UnknownMode, Verdict};
+pub use registry::{Registry, Selection, TakenName};
+pub use rule::{Rule, RuleError, split_rules};
+pub use shell::ShellOptions;
+pub use workspace::{Hidden, Workspace, WorkspaceOptions};

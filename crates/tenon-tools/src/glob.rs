@@ -1,0 +1,134 @@
+//! `glob`: files by name, newest first.
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::json;
+use tenon_core::{Args, BoxFut, Cancel, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
+
+use crate::Workspace;
+use crate::args::{ArgReader, Refusal};
+use crate::blocking;
+use crate::output::{GENERIC, cap};
+use crate::walk::{self, Ignored};
+
+/// Names beyond this are noise to a model.
+const MAX_FILES: usize = 100;
+/// Candidates are thinned out at this number, so that a huge tree does not fill the memory.
+const MAX_CANDIDATES: usize = 10_000;
+
+pub(crate) struct Glob {
+    spec: ToolSpec,
+    workspace: Arc<Workspace>,
+}
+
+impl Glob {
+    pub fn new(workspace: Arc<Workspace>) -> Glob {
+        let spec = ToolSpec {
+            name: "glob".to_owned(),
+            description: format!(
+                "Finds files by a pattern such as `src/**/*.rs`, newest first, at most {MAX_FILES}. `*` stays in one \
+                 folder, `**` crosses folders. Ignored files are left out."
+            ),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": { "type": "string", "description": "The pattern, relative to `path`." },
+                    "path": { "type": "string", "description": "Absolute path of the folder to search. Default: the working folder." }
+                },
+                "required": ["pattern"]
+            }),
+            kind: ToolKind::Read,
+        };
+        Glob { spec, workspace }
+    }
+}
+
+impl Tool for Glob {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome> {
+        let (spec, workspace) = (self.spec.clone(), self.workspace.clone());
+        Box::pin(blocking::read_only(ctx, move |cancel| find(&spec, &workspace, &args, cancel)))
+    }
+}
+
+fn find(
+    spec: &ToolSpec,
+    workspace: &Workspace,
+    args: &Args,
+    cancel: &Cancel,
+) -> Result<ToolOutcome, Refusal> {
+    let args = ArgReader::new(spec, args);
+    let wanted = args.filled_text("pattern")?;
+    let folder = walk::start(workspace, &args)?;
+    if !folder.is_dir() {
+        return Err(Refusal::failed("`path` is a file; give the folder to search."));
+    }
+    let relative = below(&folder, wanted)?;
+    let pattern = walk::pattern(&relative)?;
+    let mut found: Vec<(Reverse<SystemTime>, PathBuf)> = Vec::new();
+    let mut total = 0_usize;
+    for entry in walk::walker(&folder, Ignored::Skipped).build().flatten() {
+        if cancel.is_cancelled() {
+            break;
+        }
+        let is_folder = entry.file_type().is_none_or(|kind| kind.is_dir());
+        let name = entry.path().strip_prefix(&folder).unwrap_or(entry.path());
+        if is_folder || !pattern.is_match(name) || !walk::is_visible(workspace, &entry) {
+            continue;
+        }
+        let modified = entry.metadata().ok().and_then(|meta| meta.modified().ok());
+        found.push((Reverse(modified.unwrap_or(SystemTime::UNIX_EPOCH)), entry.into_path()));
+        total += 1;
+        if found.len() == MAX_CANDIDATES {
+            found.sort();
+            found.truncate(MAX_FILES);
+        }
+    }
+    found.sort();
+    found.truncate(MAX_FILES);
+    let place = workspace.show(&folder);
+    if found.is_empty() {
+        return Ok(ToolOutcome::ok(format!("No files match `{wanted}` in `{place}`.")));
+    }
+    let files = if total == 1 { "file matches" } else { "files match" };
+    let mut text = format!("{total} {files} `{wanted}` in `{place}`, newest first:\n");
+    for (_, path) in &found {
+        text.push_str(&path.display().to_string());
+        text.push('\n');
+    }
+    if total > found.len() {
+        text.push_str(&format!(
+            "[{} more are not shown; a narrower pattern finds them]\n",
+            total - found.len()
+        ));
+    }
+    let display = format!("{total} {files} `{wanted}`");
+    Ok(ToolOutcome {
+        display: Some(display),
+        ..ToolOutcome::ok(cap(&workspace.outputs, &spec.name, text, GENERIC))
+    })
+}
+
+/// The pattern relative to the folder. Models also write absolute ones.
+fn below(folder: &Path, wanted: &str) -> Result<String, Refusal> {
+    let wanted = wanted.trim().trim_start_matches("./");
+    if wanted.split('/').any(|part| part == "..") {
+        return Err(Refusal::arguments("`pattern` must not contain `..`; `path` says where to search."));
+    }
+    if !wanted.starts_with('/') {
+        return Ok(wanted.to_owned());
+    }
+    let prefix = format!("{}/", folder.display());
+    wanted.strip_prefix(&prefix).map(str::to_owned).ok_or_else(|| {
+        Refusal::arguments(format!(
+            "`pattern` must be relative to the folder searched, `{}`.",
+            folder.display()
+        ))
+    })
+}

@@ -1,0 +1,208 @@
+//! What a permission rule says: `Tool` or `Tool(specifier)`. What follows from it is in `permission.rs`.
+
+use std::fmt;
+
+use crate::path_rule;
+
+/// Names that other systems and older versions use, each with the tool it means.
+const ALIASES: &[(&str, &str)] = &[
+    ("Bash", "run_shell_command"),
+    ("Shell", "run_shell_command"),
+    ("ShellTool", "run_shell_command"),
+    ("Read", "read_file"),
+    ("ReadFile", "read_file"),
+    ("ReadFileTool", "read_file"),
+    ("Edit", "edit"),
+    ("EditTool", "edit"),
+    ("replace", "edit"),
+    ("Write", "write_file"),
+    ("WriteFile", "write_file"),
+    ("WriteFileTool", "write_file"),
+    ("Grep", "grep_search"),
+    ("GrepTool", "grep_search"),
+    ("SearchFiles", "grep_search"),
+    ("search_file_content", "grep_search"),
+    ("Glob", "glob"),
+    ("GlobTool", "glob"),
+    ("FindFiles", "glob"),
+    ("LS", "list_directory"),
+    ("ListFiles", "list_directory"),
+    ("ReadFolder", "list_directory"),
+    ("TodoWrite", "todo_write"),
+    ("TodoList", "todo_write"),
+    ("WebFetch", "web_fetch"),
+    ("WebSearch", "web_search"),
+    ("Agent", "agent"),
+    ("Task", "agent"),
+    ("task", "agent"),
+    ("Skill", "skill"),
+    ("Monitor", "monitor"),
+    ("ExitPlanMode", "exit_plan_mode"),
+];
+
+/// A rule about the first covers the others too.
+const READ_FAMILY: &[&str] = &["read_file", "grep_search", "glob", "list_directory"];
+const EDIT_FAMILY: &[&str] = &["edit", "write_file"];
+const SHELL_FAMILY: &[&str] = &["run_shell_command", "monitor"];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    text: String,
+    tool: String,
+    specifier: Specifier,
+}
+
+/// What the parentheses narrow a rule to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Specifier {
+    /// No parentheses: every call.
+    Whole,
+    /// Files, in gitignore syntax.
+    Path(String),
+    /// Shell commands.
+    Command(String),
+    /// Something this version cannot evaluate.
+    Other,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    #[error("a permission rule is empty")]
+    Empty,
+    #[error("the permission rule `{0}` has parentheses that do not match")]
+    Parentheses(String),
+    #[error("the permission rule `{0}` does not start with a tool's name")]
+    Name(String),
+    #[error("the permission rule `{rule}` has a path that cannot be used: {why}")]
+    Path { rule: String, why: String },
+    #[error("`{0}` narrows a tool down, and a list of tools to offer takes names only")]
+    Narrowed(String),
+}
+
+impl Rule {
+    pub fn parse(text: &str) -> Result<Rule, RuleError> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(RuleError::Empty);
+        }
+        let (name, inner) = match text.split_once('(') {
+            None if text.contains(')') => return Err(RuleError::Parentheses(text.to_owned())),
+            None => (text, None),
+            Some((name, rest)) => {
+                let inner = rest.strip_suffix(')').filter(|_| is_balanced(text));
+                (name.trim_end(), Some(inner.ok_or_else(|| RuleError::Parentheses(text.to_owned()))?))
+            }
+        };
+        if !is_name(name) {
+            return Err(RuleError::Name(text.to_owned()));
+        }
+        let tool = canonical(name).to_owned();
+        let specifier = match inner.map(str::trim) {
+            None => Specifier::Whole,
+            Some("") => return Err(RuleError::Parentheses(text.to_owned())),
+            Some("*") => Specifier::Whole,
+            Some(inner) if is_in(&tool, READ_FAMILY) || is_in(&tool, EDIT_FAMILY) => {
+                path_rule::check(inner).map_err(|why| RuleError::Path { rule: text.to_owned(), why })?;
+                Specifier::Path(inner.to_owned())
+            }
+            Some(inner) if is_in(&tool, SHELL_FAMILY) => Specifier::Command(inner.to_owned()),
+            Some(_) => Specifier::Other,
+        };
+        Ok(Rule { text: text.to_owned(), tool, specifier })
+    }
+
+    /// The tool's own name, aliases resolved.
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    /// Whether the rule is about every call of its tool.
+    pub fn is_whole(&self) -> bool {
+        self.specifier == Specifier::Whole
+    }
+
+    pub(crate) fn specifier(&self) -> &Specifier {
+        &self.specifier
+    }
+
+    pub(crate) fn is_about_reading(&self) -> bool {
+        is_in(&self.tool, READ_FAMILY)
+    }
+
+    /// Whether the rule speaks about this tool at all.
+    pub(crate) fn covers(&self, tool: &str) -> bool {
+        if self.tool == tool {
+            return true;
+        }
+        if let Some(server) = self.tool.strip_prefix("mcp__") {
+            return covers_mcp(server, tool);
+        }
+        [READ_FAMILY, EDIT_FAMILY, SHELL_FAMILY]
+            .iter()
+            .any(|family| family.first() == Some(&self.tool.as_str()) && is_in(tool, family))
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Splits a list at commas that are not inside parentheses. Empty items are dropped.
+pub fn split_rules(list: &str) -> Vec<&str> {
+    let mut depth = 0_usize;
+    list.split(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+    .map(str::trim)
+    .filter(|rule| !rule.is_empty())
+    .collect()
+}
+
+/// The tool that `name` means.
+pub(crate) fn canonical(name: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, tool)| tool)
+}
+
+/// `mcp__server` and `mcp__server__*` cover every tool of the server.
+fn covers_mcp(rule: &str, tool: &str) -> bool {
+    let Some(tool) = tool.strip_prefix("mcp__") else { return false };
+    match rule.strip_suffix("__*") {
+        Some(server) => tool.strip_prefix(server).is_some_and(|rest| rest.starts_with("__")),
+        None if !rule.contains("__") => tool.strip_prefix(rule).is_some_and(|rest| rest.starts_with("__")),
+        None => false,
+    }
+}
+
+fn is_in(tool: &str, family: &[&str]) -> bool {
+    family.contains(&tool)
+}
+
+/// A star is understood only where it stands for all tools of a server: elsewhere it would be a rule
+/// that looks effective and is not.
+fn is_name(name: &str) -> bool {
+    let stem = match name.strip_suffix("__*") {
+        Some(stem) if name.starts_with("mcp__") => stem,
+        _ => name,
+    };
+    !stem.is_empty() && stem.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
+fn is_balanced(text: &str) -> bool {
+    let mut depth = 0_usize;
+    for c in text.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => return false,
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    depth == 0
+}

@@ -1,0 +1,187 @@
+//! Which files the tools can reach, and what they have already read.
+//!
+//! Confinement is not permission: whatever a rule allows (`permission.rs`), a file tool stays inside the
+//! roots. The shell is not confined here.
+
+use std::collections::HashMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::OutputStore;
+use crate::paths::{self, PathError};
+
+/// Says which files searches and listings pass over, as if they were not there.
+pub type Hidden = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
+
+/// Pieces in which files are read, to hash or to scan them.
+pub(crate) const CHUNK: usize = 64 * 1024;
+
+#[derive(Clone)]
+pub struct WorkspaceOptions {
+    /// Where relative paths start; the first root.
+    pub cwd: PathBuf,
+    /// Further roots (`--add-dir`).
+    pub add_dirs: Vec<PathBuf>,
+    /// Where outputs too large for the model are kept. Readable, never writable, by the tools.
+    pub outputs: OutputStore,
+    /// Usually [`crate::Permissions::hides`].
+    pub hidden: Option<Hidden>,
+}
+
+impl WorkspaceOptions {
+    /// One root, nothing kept, nothing hidden.
+    pub fn new(cwd: impl Into<PathBuf>) -> WorkspaceOptions {
+        WorkspaceOptions { cwd: cwd.into(), add_dirs: Vec::new(), outputs: OutputStore::none(), hidden: None }
+    }
+}
+
+/// The folders a run works in.
+pub struct Workspace {
+    roots: Vec<PathBuf>,
+    pub(crate) outputs: OutputStore,
+    hidden: Option<Hidden>,
+    reads: Mutex<HashMap<PathBuf, Fingerprint>>,
+}
+
+/// What a file held when it was last read or written by a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    size: u64,
+    hash: u64,
+}
+
+/// Whether a file may be overwritten, as far as reading it first goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PriorRead {
+    Unchanged,
+    Changed,
+    Never,
+}
+
+impl Workspace {
+    pub fn new(options: WorkspaceOptions) -> io::Result<Arc<Workspace>> {
+        let roots = std::iter::once(&options.cwd)
+            .chain(&options.add_dirs)
+            .map(|path| root(path))
+            .collect::<io::Result<Vec<PathBuf>>>()?;
+        Ok(Arc::new(Workspace {
+            roots,
+            outputs: options.outputs,
+            hidden: options.hidden,
+            reads: Mutex::new(HashMap::new()),
+        }))
+    }
+
+    /// Where relative paths start.
+    pub fn cwd(&self) -> &Path {
+        self.roots.first().map_or(Path::new("/"), PathBuf::as_path)
+    }
+
+    /// `cwd` and the added folders, links resolved.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// The file a path names, inside the roots, with links and `..` resolved. It need not exist.
+    pub fn resolve(&self, path: &str) -> Result<PathBuf, PathError> {
+        self.confine(path, |real| self.in_roots(real))
+    }
+
+    /// Like [`Workspace::resolve`], and kept outputs are in reach too.
+    pub fn resolve_readable(&self, path: &str) -> Result<PathBuf, PathError> {
+        self.confine(path, |real| self.in_roots(real) || self.outputs.contains(real))
+    }
+
+    /// A path as people read it: relative to `cwd` where it is below it.
+    pub(crate) fn show(&self, path: &Path) -> String {
+        match path.strip_prefix(self.cwd()) {
+            Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
+            Ok(relative) => relative.display().to_string(),
+            Err(_) => path.display().to_string(),
+        }
+    }
+
+    pub(crate) fn is_hidden(&self, path: &Path) -> bool {
+        self.hidden.as_ref().is_some_and(|hidden| hidden(path))
+    }
+
+    /// Remembers what a file held, so that it may be edited while it still holds that.
+    pub(crate) fn remember(&self, path: &Path, fingerprint: Fingerprint) {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), fingerprint);
+    }
+
+    pub(crate) fn prior_read(&self, path: &Path, now: Fingerprint) -> PriorRead {
+        match self.reads.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
+            Some(then) if *then == now => PriorRead::Unchanged,
+            Some(_) => PriorRead::Changed,
+            None => PriorRead::Never,
+        }
+    }
+
+    fn confine(&self, path: &str, inside: impl Fn(&Path) -> bool) -> Result<PathBuf, PathError> {
+        let trace = paths::trace(self.cwd(), Path::new(path))
+            .map_err(|error| PathError::Unfollowable { path: path.to_owned(), why: error.to_string() })?;
+        if inside(&trace.real) {
+            return Ok(trace.real);
+        }
+        let roots: Vec<String> = self.roots.iter().map(|root| format!("`{}`", root.display())).collect();
+        Err(PathError::Outside { path: path.to_owned(), roots: roots.join(", ") })
+    }
+
+    fn in_roots(&self, real: &Path) -> bool {
+        self.roots.iter().any(|root| real.starts_with(root))
+    }
+}
+
+impl Fingerprint {
+    pub fn of(content: &[u8]) -> Fingerprint {
+        let mut hash = FingerprintHasher::default();
+        hash.update(content);
+        hash.finish()
+    }
+
+    /// Reads `source` to its end, a chunk at a time.
+    pub fn of_reader(mut source: impl Read) -> io::Result<Fingerprint> {
+        let mut hash = FingerprintHasher::default();
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            match source.read(&mut chunk) {
+                Ok(0) => return Ok(hash.finish()),
+                Ok(n) => hash.update(&chunk[..n]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct FingerprintHasher {
+    size: u64,
+    hash: DefaultHasher,
+}
+
+impl FingerprintHasher {
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.size += bytes.len() as u64;
+        self.hash.write(bytes);
+    }
+
+    pub fn finish(self) -> Fingerprint {
+        Fingerprint { size: self.size, hash: self.hash.finish() }
+    }
+}
+
+fn root(path: &Path) -> io::Result<PathBuf> {
+    let real = fs::canonicalize(path).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot open folder `{}`: {error}", path.display()))
+    })?;
+    if real.is_dir() {
+        Ok(real)
+    } else {
+        Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{}` is not a folder", path.display())))
+    }
+}
