@@ -1,1 +1,30 @@
-//! placeholder
+//! Speaks to models: a provider-neutral [`tenon_core::Request`] in, a stream of deltas out.
+//!
+//! A client (`openai_chat.rs`) turns a request into one HTTP exchange and its answer into deltas. It
+//! reaches the server through a [`Transport`]: the network (`http.rs`), a recording one or a replayed one
+//! (`cassette.rs`). [`Retrying`] (`retry.rs`) wraps any client and holds the only backoff there is.
+//! `errors.rs` has the table that sorts failures into classes, `sse.rs` reads event streams, `adapt.rs`
+//! shapes schemas for a provider. Start reading at `openai_chat.rs`.
+//!
+//! What this crate may not know: agents, tools that run, contracts, dialects, the environment, the home
+//! directory. Proxy, certificates and keys are handed in.
+
+mod adapt;
+mod cassette;
+mod delta_stream;
+mod endpoint;
+mod errors;
+mod http;
+mod openai_chat;
+mod retry;
+mod retry_after;
+mod sse;
+mod transport;
+
+pub use adapt::tool_parameters;
+pub use cassette::{Places, Recorder, Replayer};
+pub use endpoint::{Endpoint, Secret, is_loopback};
+pub use http::{Http, HttpOptions, Timeouts};
+pub use openai_chat::OpenAiChat;
+pub use retry::{RetryPolicy, Retrying};
+pub use transport::{ByteStream, HttpRequest, HttpResponse, Transport};

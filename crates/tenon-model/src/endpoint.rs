@@ -1,0 +1,192 @@
+//! Where a model is reached and with which key, and what may be shown of that.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+
+use reqwest::Url;
+
+/// A server and how to identify to it.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// `openai`, or the name of a provider in the settings.
+    pub provider: String,
+    /// Includes the version: `https://api.openai.com/v1`.
+    pub base_url: String,
+    pub api_key: Option<Secret>,
+    /// Sent with every request.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Endpoint {
+    /// The address of one call. A query in the base URL stays at the end; a base URL that already names
+    /// the call is left alone.
+    pub(crate) fn url(&self, call: &str) -> String {
+        let (base, query) = match self.base_url.split_once('?') {
+            Some((base, query)) => (base, Some(query)),
+            None => (self.base_url.as_str(), None),
+        };
+        let base = base.trim_end_matches('/');
+        let mut url = if base.ends_with(call) { base.to_owned() } else { format!("{base}{call}") };
+        if let Some(query) = query {
+            url.push('?');
+            url.push_str(query);
+        }
+        url
+    }
+
+    /// The configured headers, apart: those anyone may see, and those that identify us.
+    pub(crate) fn headers(&self) -> (Vec<(String, String)>, Vec<(String, Secret)>) {
+        let (secret, plain): (Vec<_>, Vec<_>) =
+            self.headers.iter().cloned().partition(|(name, _)| names_a_secret(name));
+        (plain, secret.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
+    }
+
+    /// Every value that must not be shown.
+    pub(crate) fn secrets(&self) -> Vec<Secret> {
+        self.api_key.iter().cloned().chain(self.headers().1.into_iter().map(|(_, value)| value)).collect()
+    }
+}
+
+fn names_a_secret(header: &str) -> bool {
+    let header = header.to_ascii_lowercase();
+    ["auth", "key", "token", "secret", "cookie", "credential", "password"]
+        .iter()
+        .any(|word| header.contains(word))
+}
+
+/// A key. It shows as `***` wherever it is printed, and cannot be serialised.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+/// Shorter values are placeholders such as `none` or `x`: hiding every occurrence would blot out text.
+const SHORTEST_SECRET: usize = 6;
+const HIDDEN: &str = "***";
+
+impl Secret {
+    pub fn new(value: impl Into<String>) -> Secret {
+        Secret(value.into())
+    }
+
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// The text to look for when hiding this secret, if it is long enough to be one.
+    pub(crate) fn needle(&self) -> Option<&str> {
+        let value = self.0.trim();
+        let value = value.strip_prefix("Bearer ").unwrap_or(value);
+        (value.len() >= SHORTEST_SECRET).then_some(value)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+/// `text` with every secret replaced.
+pub(crate) fn hide_secrets(text: &str, secrets: &[Secret]) -> String {
+    secrets.iter().filter_map(Secret::needle).fold(text.to_owned(), |text, secret| {
+        if text.contains(secret) { text.replace(secret, HIDDEN) } else { text }
+    })
+}
+
+/// Is this address on this machine? `false` for anything that is not a URL.
+pub fn is_loopback(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| is_loopback_url(&url))
+}
+
+pub(crate) fn is_loopback_url(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>() {
+        // Servers print `0.0.0.0` as their address, and connecting to it stays on this machine.
+        Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip == Ipv4Addr::UNSPECIFIED,
+        Ok(IpAddr::V6(ip)) => ip.is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
+/// The address for a message: no user, no password, no query.
+pub(crate) fn shown_url(url: &str) -> String {
+    let Ok(mut url) = Url::parse(url) else {
+        return url
+            .split(['?', '#'])
+            .next()
+            .unwrap_or_default()
+            .rsplit('@')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+    };
+    // Both fail only for URLs that cannot have a user.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_addresses() {
+        for (url, expected) in [
+            ("http://localhost:8080/v1", true),
+            ("http://127.0.0.1/v1", true),
+            ("http://127.9.9.9/v1", true),
+            ("http://[::1]:1234/v1", true),
+            ("http://0.0.0.0:11434/v1", true),
+            ("http://api.localhost/v1", true),
+            ("http://localhost.example.com/v1", false),
+            ("http://127.0.0.1.example.com/v1", false),
+            ("http://192.168.0.2/v1", false),
+            ("https://api.example.com/v1", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(is_loopback(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn the_call_is_joined_to_the_base() {
+        for (base, expected) in [
+            ("http://h/v1", "http://h/v1/chat/completions"),
+            ("http://h/v1/", "http://h/v1/chat/completions"),
+            ("http://h/v1?api-version=3", "http://h/v1/chat/completions?api-version=3"),
+            ("http://h/v1/chat/completions", "http://h/v1/chat/completions"),
+        ] {
+            let endpoint = Endpoint {
+                provider: "openai".into(),
+                base_url: base.into(),
+                api_key: None,
+                headers: Vec::new(),
+            };
+            assert_eq!(endpoint.url("/chat/completions"), expected);
+        }
+    }
+
+    #[test]
+    fn a_shown_url_has_no_credentials_and_no_query() {
+        assert_eq!(shown_url("https://user:pass@h:8/v1/x?key=1#f"), "https://h:8/v1/x");
+        assert_eq!(shown_url("//user:pass@h/x?key=1"), "h/x");
+    }
+
+    #[test]
+    fn a_secret_never_prints() {
+        let secret = Secret::new("sk-very-secret");
+        assert_eq!(format!("{secret} {secret:?}"), "*** ***");
+        let bearer = Secret::new("Bearer sk-very-secret");
+        assert_eq!(hide_secrets("key sk-very-secret!", &[bearer]), "key ***!");
+        assert_eq!(hide_secrets("none of it", &[Secret::new("none")]), "none of it");
+    }
+}

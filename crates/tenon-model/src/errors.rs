@@ -1,0 +1,368 @@
+//! Sorts what a server or the network did wrong into the classes of `tenon_core::ErrorClass`.
+//!
+//! | what happened | class | repeated? |
+//! |---|---|---|
+//! | 401, 403; `invalid_api_key`, `authentication_error`, `permission_error` | auth | no |
+//! | 402; `insufficient_quota` (whatever the status) | rate_limited | no |
+//! | 429; `rate_limit…` | rate_limited | yes |
+//! | 503, 529; `overloaded…`, `unavailable…` | overloaded | yes |
+//! | 408, 425, 502, 504, 520–527 | network | yes |
+//! | 409, 500, other 5xx but 501 and 505; `server_error`, `internal…` | protocol | yes |
+//! | 3xx, 400, 404, 413, 422, any other 4xx, 501, 505 | protocol | no |
+//! | an error in the middle of a stream, or with status 200 | by its `code` and `type`, as above | as above |
+//! | an HTML page or no JSON with status 200 | protocol | no |
+//! | DNS, connect, read, time-outs, half an answer | network | yes |
+//! | TLS certificate not accepted | network | no |
+//! | a key that would travel in the clear, an address that is no URL | config | no |
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tenon_core::{ErrorClass, ModelError};
+
+use crate::Secret;
+use crate::endpoint::hide_secrets;
+
+/// A server's own words are shown up to this length: enough for a sentence, too little for a page.
+const MAX_SERVER_MESSAGE_CHARS: usize = 500;
+/// How much of an error answer is read.
+pub(crate) const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
+
+/// Who was asked, for messages.
+pub(crate) struct Asked<'a> {
+    pub provider: &'a str,
+    pub model: &'a str,
+    pub secrets: &'a [Secret],
+}
+
+/// An answer whose status is not success.
+pub(crate) fn from_status(
+    status: u16,
+    body: &str,
+    retry_after: Option<Duration>,
+    asked: &Asked<'_>,
+) -> ModelError {
+    let told = Told::read(body);
+    let mut error = sort(Some(status), &told, asked);
+    error.http_status = Some(status);
+    error.retry_after = retry_after;
+    error
+}
+
+/// An error object in the middle of a stream, or in an answer that claimed success.
+pub(crate) fn from_error_json(text: &str, asked: &Asked<'_>) -> ModelError {
+    let told = Told::read(text);
+    let status = told.code.parse().ok().filter(|status| (400..600).contains(status));
+    let mut error = sort(status, &told, asked);
+    error.http_status = status;
+    error
+}
+
+/// The answer is a web page: a login page of a proxy, or the wrong address.
+pub(crate) fn web_page(url: &str) -> ModelError {
+    ModelError {
+        hint: Some(
+            "check the base URL (it includes the version, such as `/v1`) and any proxy in between".into(),
+        ),
+        ..ModelError::new(
+            ErrorClass::Protocol,
+            format!("`{url}` answered with a web page, not with a model's answer"),
+        )
+    }
+}
+
+/// The answer is neither an event stream nor JSON.
+pub(crate) fn not_json(text: &str, asked: &Asked<'_>) -> ModelError {
+    let shown = shorten(&hide_secrets(text, asked.secrets), 120);
+    ModelError::new(ErrorClass::Protocol, format!("the server sent something that is not JSON: `{shown}`"))
+}
+
+/// The stream ended, but the answer had not.
+pub(crate) fn half_an_answer() -> ModelError {
+    network("the connection closed in the middle of the answer")
+}
+
+/// A network failure that may pass.
+pub(crate) fn network(message: impl Into<String>) -> ModelError {
+    ModelError { retryable: true, ..ModelError::new(ErrorClass::Network, message) }
+}
+
+pub(crate) fn config(message: impl Into<String>, hint: impl Into<String>) -> ModelError {
+    ModelError { hint: Some(hint.into()), ..ModelError::new(ErrorClass::Config, message) }
+}
+
+/// What an error body says, in whichever of the known shapes.
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    message: String,
+    code: String,
+    kind: String,
+}
+
+impl Told {
+    fn read(body: &str) -> Told {
+        let body = body.trim();
+        let Ok(value) = serde_json::from_str::<Value>(body) else {
+            let message = if looks_like_html(body) { String::new() } else { body.to_owned() };
+            return Told { message, ..Told::default() };
+        };
+        // Some gateways wrap the object in a list.
+        let value = value.get(0).unwrap_or(&value);
+        let error = match value.get("error") {
+            Some(error) if !error.is_null() => error,
+            _ => value,
+        };
+        let text = |keys: &[&str]| {
+            let found = keys.iter().filter_map(|key| error.get(key)).find(|found| !found.is_null());
+            found.map(plain).unwrap_or_default()
+        };
+        let message = if error.is_object() {
+            text(&["message", "detail", "error", "errors", "msg"])
+        } else {
+            plain(error)
+        };
+        Told { message, code: text(&["code", "status"]), kind: text(&["type"]) }
+    }
+
+    fn says(&self, words: &[&str]) -> bool {
+        let (code, kind) = (self.code.to_ascii_lowercase(), self.kind.to_ascii_lowercase());
+        words.iter().any(|word| code.contains(word) || kind.contains(word))
+    }
+
+    fn mentions(&self, words: &[&str]) -> bool {
+        let message = self.message.to_ascii_lowercase();
+        words.iter().any(|word| message.contains(word))
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn sort(status: Option<u16>, told: &Told, asked: &Asked<'_>) -> ModelError {
+    let (class, retryable) = class_of(status, told);
+    let said = shorten(&hide_secrets(told.message.trim(), asked.secrets), MAX_SERVER_MESSAGE_CHARS);
+    let provider = asked.provider;
+    let mut message = match status {
+        Some(status) => format!("`{provider}` answered {status}{}", reason(status)),
+        None => format!("`{provider}` reported an error"),
+    };
+    if !said.is_empty() {
+        message.push_str(": ");
+        message.push_str(&said);
+    }
+    let hint = hint_for(class, status, told, asked);
+    ModelError { retryable, hint, ..ModelError::new(class, message) }
+}
+
+fn class_of(status: Option<u16>, told: &Told) -> (ErrorClass, bool) {
+    use ErrorClass::{Auth, Network, Overloaded, Protocol, RateLimited};
+    if told.says(&["insufficient_quota", "insufficient_balance", "billing"]) {
+        return (RateLimited, false);
+    }
+    match status {
+        Some(401 | 403) => (Auth, false),
+        Some(402) => (RateLimited, false),
+        Some(429) => (RateLimited, true),
+        Some(503 | 529) => (Overloaded, true),
+        Some(408 | 425 | 502 | 504 | 520..=527) => (Network, true),
+        Some(501 | 505) => (Protocol, false),
+        Some(409 | 500..) => (Protocol, true),
+        Some(_) => (Protocol, false),
+        None if told.says(&["invalid_api_key", "authentication", "permission", "unauthorized"]) => {
+            (Auth, false)
+        }
+        None if told.says(&["rate_limit", "too_many_requests"]) => (RateLimited, true),
+        None if told.says(&["overloaded", "unavailable", "capacity"]) => (Overloaded, true),
+        None if told.says(&["server_error", "internal", "timeout"]) => (Protocol, true),
+        None => (Protocol, false),
+    }
+}
+
+fn hint_for(class: ErrorClass, status: Option<u16>, told: &Told, asked: &Asked<'_>) -> Option<String> {
+    let too_long =
+        ["context length", "context_length", "context window", "too long", "maximum context", "context size"];
+    if told.says(&["context_length", "exceed_context"]) || told.mentions(&too_long) {
+        return Some("the conversation is larger than the model's context: give it less input, or use a model with a larger context".into());
+    }
+    match (class, status) {
+        (ErrorClass::Auth, Some(403)) => Some(format!(
+            "the key is known but may not do this; check what it allows for the model `{}`",
+            asked.model
+        )),
+        (ErrorClass::Auth, _) => Some(
+            "check the key in the provider's environment variable, and that it belongs to this base URL"
+                .into(),
+        ),
+        (ErrorClass::RateLimited, _) if !class_of(status, told).1 => {
+            Some("the account has no credit left; waiting does not help".into())
+        }
+        (_, Some(300..=399)) => {
+            Some("redirects are not followed; set the base URL to the final address".into())
+        }
+        (_, Some(404)) if told.mentions(&["model"]) => Some(format!(
+            "the server does not know the model `{}`; choose another with `--model`",
+            asked.model
+        )),
+        (_, Some(404 | 405)) => Some(format!(
+            "check the base URL (it includes the version, such as `/v1`) and the model `{}`",
+            asked.model
+        )),
+        (_, Some(413)) => Some("the request is too large for this server: give it less input".into()),
+        (_, Some(400 | 422)) if told.mentions(&["tool"]) => {
+            Some(format!("the model `{}` may not support tools; choose another with `--model`", asked.model))
+        }
+        _ => None,
+    }
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        300..=399 => " (redirect)",
+        400 => " (bad request)",
+        401 => " (unauthorized)",
+        402 => " (payment required)",
+        403 => " (forbidden)",
+        404 => " (not found)",
+        408 => " (request timeout)",
+        413 => " (request too large)",
+        422 => " (cannot process the request)",
+        429 => " (too many requests)",
+        500 => " (internal server error)",
+        502 => " (bad gateway)",
+        503 => " (unavailable)",
+        504 => " (gateway timeout)",
+        529 => " (overloaded)",
+        _ => "",
+    }
+}
+
+pub(crate) fn looks_like_html(text: &str) -> bool {
+    text.trim_start_matches('\u{feff}').trim_start().starts_with('<')
+}
+
+/// At most `limit` characters on one line.
+fn shorten(text: &str, limit: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked<'a>(secrets: &'a [Secret]) -> Asked<'a> {
+        Asked { provider: "openai", model: "m-1", secrets }
+    }
+
+    #[test]
+    fn every_status_has_its_class() {
+        use ErrorClass::{Auth, Network, Overloaded, Protocol, RateLimited};
+        for (status, body, class, retryable) in [
+            (401, "{}", Auth, false),
+            (403, "{}", Auth, false),
+            (402, "{}", RateLimited, false),
+            (429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, RateLimited, true),
+            (429, r#"{"error":{"code":"insufficient_quota"}}"#, RateLimited, false),
+            (429, r#"{"error":{"type":"insufficient_quota"}}"#, RateLimited, false),
+            (503, "Loading model", Overloaded, true),
+            (529, "{}", Overloaded, true),
+            (408, "", Network, true),
+            (425, "", Network, true),
+            (502, "<html>", Network, true),
+            (504, "", Network, true),
+            (522, "", Network, true),
+            (409, "", Protocol, true),
+            (500, "", Protocol, true),
+            (501, "", Protocol, false),
+            (505, "", Protocol, false),
+            (599, "", Protocol, true),
+            (302, "", Protocol, false),
+            (400, "", Protocol, false),
+            (404, "", Protocol, false),
+            (413, "", Protocol, false),
+            (422, "", Protocol, false),
+            (418, "", Protocol, false),
+        ] {
+            let error = from_status(status, body, None, &asked(&[]));
+            assert_eq!((error.class, error.retryable), (class, retryable), "{status} {body}");
+            assert_eq!(error.http_status, Some(status));
+        }
+    }
+
+    #[test]
+    fn an_error_without_a_status_is_sorted_by_its_code() {
+        use ErrorClass::{Auth, Network, Overloaded, Protocol, RateLimited};
+        for (body, class, retryable) in [
+            (r#"{"error":{"code":429,"message":"slow down"}}"#, RateLimited, true),
+            (r#"{"error":{"code":"502"}}"#, Network, true),
+            (r#"{"error":{"type":"overloaded_error"}}"#, Overloaded, true),
+            (r#"{"error":{"type":"unavailable_error","code":503}}"#, Overloaded, true),
+            (r#"{"error":{"code":"rate_limit_exceeded"}}"#, RateLimited, true),
+            (r#"{"error":{"code":"invalid_api_key"}}"#, Auth, false),
+            (r#"{"error":{"type":"server_error","code":null}}"#, Protocol, true),
+            (r#"{"error":"something"}"#, Protocol, false),
+            (r#"{"object":"error","message":"bad","code":400}"#, Protocol, false),
+        ] {
+            let error = from_error_json(body, &asked(&[]));
+            assert_eq!((error.class, error.retryable), (class, retryable), "{body}");
+        }
+    }
+
+    #[test]
+    fn the_servers_own_words_are_found() {
+        for (body, message) in [
+            (r#"{"error":{"message":"no such thing"}}"#, "no such thing"),
+            (r#"{"error":"no such thing"}"#, "no such thing"),
+            (r#"[{"error":{"message":"no such thing"}}]"#, "no such thing"),
+            (r#"{"message":"no such thing"}"#, "no such thing"),
+            (r#"{"detail":"no such thing"}"#, "no such thing"),
+            (r#"{"error":null,"message":"no such thing"}"#, "no such thing"),
+            ("no such\n thing", "no such thing"),
+        ] {
+            let error = from_status(400, body, None, &asked(&[]));
+            assert_eq!(error.message, format!("`openai` answered 400 (bad request): {message}"), "{body}");
+        }
+        let page = from_status(502, "<!doctype html><p>nginx", None, &asked(&[]));
+        assert_eq!(page.message, "`openai` answered 502 (bad gateway)");
+    }
+
+    #[test]
+    fn messages_are_bounded_and_hold_no_key() {
+        let key = [Secret::new("sk-123456")];
+        let body = format!("bad key sk-123456 {}", "x".repeat(2000));
+        let error = from_status(401, &body, None, &asked(&key));
+        assert!(error.message.contains("bad key *** xxx"), "{}", error.message);
+        assert!(error.message.chars().count() < 560, "{}", error.message.len());
+    }
+
+    #[test]
+    fn hints_say_what_to_do() {
+        for (status, body, hint) in [
+            (401, "", "check the key"),
+            (403, "", "`m-1`"),
+            (404, r#"{"error":{"message":"model not found"}}"#, "does not know the model `m-1`"),
+            (404, "", "base URL"),
+            (
+                400,
+                r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#,
+                "larger than the model's context",
+            ),
+            (400, r#"{"error":{"message":"m-1 does not support tools"}}"#, "may not support tools"),
+            (402, "", "no credit left"),
+            (301, "", "redirects are not followed"),
+        ] {
+            let error = from_status(status, body, None, &asked(&[]));
+            assert!(
+                error.hint.as_ref().is_some_and(|found| found.contains(hint)),
+                "{status} {body}: {error:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The real network: one shared client, built when it is first needed, with a deadline on every wait.
+//!
+//! Plain `http` goes through a client without proxy and without root certificates (loading them costs
+//! milliseconds and memory that a server on this machine never needs). `https` goes through a client with
+//! the system's roots, or the given ones, and the given proxy. Redirects are not followed: a POST would
+//! become a GET, and a key could end up elsewhere.
+
+use std::error::Error as _;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use reqwest::{Certificate, Client, NoProxy, Proxy, Url};
+use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError};
+use tokio::time::{Instant, timeout_at};
+
+use crate::endpoint::{is_loopback_url, shown_url};
+use crate::errors::{config, half_an_answer, network};
+use crate::{ByteStream, HttpRequest, HttpResponse, Transport};
+
+pub struct Http {
+    options: HttpOptions,
+    plain: OnceLock<Result<Client, ModelError>>,
+    secure: OnceLock<Result<Client, ModelError>>,
+}
+
+/// Not `Debug`: the proxy's address may hold a password.
+#[derive(Clone, Default)]
+pub struct HttpOptions {
+    pub timeouts: Timeouts,
+    /// For `https` addresses beyond this machine, such as `http://proxy.example.com:3128`.
+    pub proxy: Option<String>,
+    /// Hosts that are reached without the proxy, as in the variable `NO_PROXY`.
+    pub no_proxy: Option<String>,
+    /// A PEM file of root certificates to use instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    pub user_agent: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Name lookup, connection and TLS together.
+    pub connect: Duration,
+    /// From sending the request to the first byte of the answer's body.
+    pub first_byte: Duration,
+    /// Between two pieces of the answer.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    /// A server that is there answers a connection at once; a large model may think for minutes before
+    /// it says anything, but then servers send a sign of life at least every half minute.
+    fn default() -> Timeouts {
+        Timeouts {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(120),
+            idle: Duration::from_secs(120),
+        }
+    }
+}
+
+impl Http {
+    pub fn new(options: HttpOptions) -> Http {
+        Http { options, plain: OnceLock::new(), secure: OnceLock::new() }
+    }
+
+    fn client(&self, url: &Url) -> Result<&Client, ModelError> {
+        let client = match url.scheme() {
+            "http" => self.plain.get_or_init(|| build(&self.options, Network::Plain)),
+            "https" => self.secure.get_or_init(|| build(&self.options, Network::Secure)),
+            scheme => {
+                return Err(config(
+                    format!("`{scheme}` is not a scheme a model can be reached by"),
+                    "the base URL starts with `https://`, or with `http://` for a server on this machine",
+                ));
+            }
+        };
+        client.as_ref().map_err(Clone::clone)
+    }
+
+    async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, ModelError> {
+        let shown = shown_url(&request.url);
+        let url = Url::parse(&request.url).map_err(|error| {
+            config(
+                format!("`{shown}` is not a URL: {error}"),
+                "the base URL looks like `https://api.example.com/v1`",
+            )
+        })?;
+        refuse_keys_in_the_clear(&request, &url, &shown)?;
+        let mut call = self.client(&url)?.post(url);
+        for (name, value) in &request.headers {
+            call = call.header(name, value);
+        }
+        for (name, value) in &request.secret_headers {
+            let mut value = reqwest::header::HeaderValue::from_str(value.expose().trim()).map_err(|_| {
+                config(
+                    format!("the value for the header `{name}` contains characters that cannot be sent"),
+                    "check the key for line breaks and other stray characters",
+                )
+            })?;
+            value.set_sensitive(true);
+            call = call.header(name, value);
+        }
+        let timeouts = self.options.timeouts;
+        let first_byte = Instant::now() + timeouts.first_byte;
+        let response = match timeout_at(first_byte, call.body(request.body).send()).await {
+            Err(_) => return Err(no_first_byte(timeouts)),
+            Ok(Err(error)) => return Err(send_failed(&error, &shown, timeouts)),
+            Ok(Ok(response)) => response,
+        };
+        let headers = response
+            .headers()
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
+            .collect();
+        let status = response.status().as_u16();
+        Ok(HttpResponse { status, headers, body: body(response, first_byte, timeouts) })
+    }
+}
+
+impl Transport for Http {
+    fn send(&self, exchange: HttpRequest, cancel: Cancel) -> BoxFut<'_, Result<HttpResponse, ModelError>> {
+        Box::pin(async move {
+            match cancel.run_until_cancelled(self.exchange(exchange)).await {
+                Some(answer) => answer,
+                None => Err(ModelError::new(ErrorClass::Internal, "the request was cancelled")),
+            }
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Network {
+    Plain,
+    Secure,
+}
+
+fn build(options: &HttpOptions, to: Network) -> Result<Client, ModelError> {
+    // Fails only when a provider is installed already, and then that one is used.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(options.timeouts.connect)
+        .user_agent(&options.user_agent);
+    match to {
+        Network::Plain => builder = builder.tls_certs_only([]),
+        Network::Secure => {
+            if let Some(file) = &options.ca_file {
+                builder = builder.tls_certs_only(root_certificates(file)?);
+            }
+            if let Some(proxy) = &options.proxy {
+                let shown = shown_url(proxy);
+                let proxy = Proxy::https(proxy.as_str()).map_err(|_| {
+                    config(
+                        format!("the proxy `{shown}` is not a URL"),
+                        "a proxy looks like `http://proxy.example.com:3128`",
+                    )
+                })?;
+                builder = builder.proxy(proxy.no_proxy(NoProxy::from_string(&direct_hosts(options))));
+            }
+        }
+    }
+    builder.build().map_err(|error| {
+        ModelError::new(
+            ErrorClass::Config,
+            format!("the network client could not be set up: {}", root_cause(&error)),
+        )
+    })
+}
+
+fn direct_hosts(options: &HttpOptions) -> String {
+    let given = options.no_proxy.as_deref().unwrap_or_default();
+    format!("localhost,127.0.0.0/8,::1,{given}")
+}
+
+fn root_certificates(file: &PathBuf) -> Result<Vec<Certificate>, ModelError> {
+    let shown = file.display();
+    let hint = "the file holds root certificates in PEM form; unset `SSL_CERT_FILE` to use the system's";
+    let pem = std::fs::read(file)
+        .map_err(|error| config(format!("the certificates in `{shown}` could not be read: {error}"), hint))?;
+    match Certificate::from_pem_bundle(&pem) {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        _ => Err(config(format!("`{shown}` holds no certificate"), hint)),
+    }
+}
+
+fn refuse_keys_in_the_clear(request: &HttpRequest, url: &Url, shown: &str) -> Result<(), ModelError> {
+    let has_secret = !request.secret_headers.is_empty() || url.password().is_some();
+    if url.scheme() == "http" && has_secret && !is_loopback_url(url) {
+        return Err(config(
+            format!("the key would travel unencrypted to `{shown}`"),
+            "use an `https://` address, or unset the key if the server needs none",
+        ));
+    }
+    Ok(())
+}
+
+/// The body, with a deadline on every piece.
+fn body(response: reqwest::Response, first_byte: Instant, timeouts: Timeouts) -> ByteStream {
+    let start = (response.bytes_stream().boxed(), Waiting::ForFirstByte);
+    Box::pin(stream::unfold(Some(start), move |state| async move {
+        let (mut chunks, waiting) = state?;
+        let deadline = match waiting {
+            Waiting::ForFirstByte => first_byte,
+            Waiting::ForMore => Instant::now() + timeouts.idle,
+        };
+        match timeout_at(deadline, chunks.next()).await {
+            Ok(Some(Ok(chunk))) => Some((Ok(chunk), Some((chunks, Waiting::ForMore)))),
+            Ok(Some(Err(_))) => Some((Err(half_an_answer()), None)),
+            Ok(None) => None,
+            Err(_) => match waiting {
+                Waiting::ForFirstByte => Some((Err(no_first_byte(timeouts)), None)),
+                Waiting::ForMore => {
+                    let silence = seconds(timeouts.idle);
+                    let message = format!("nothing came for {silence} in the middle of the answer");
+                    Some((Err(network(message)), None))
+                }
+            },
+        }
+    }))
+}
+
+#[derive(Clone, Copy)]
+enum Waiting {
+    ForFirstByte,
+    ForMore,
+}
+
+fn no_first_byte(timeouts: Timeouts) -> ModelError {
+    network(format!("no first byte after {}", seconds(timeouts.first_byte)))
+}
+
+fn send_failed(error: &reqwest::Error, shown: &str, timeouts: Timeouts) -> ModelError {
+    if error.is_timeout() {
+        return network(format!("could not connect to `{shown}` within {}", seconds(timeouts.connect)));
+    }
+    let causes: Vec<&(dyn std::error::Error + 'static)> =
+        std::iter::successors(error.source(), |&cause| cause.source()).collect();
+    let io = causes.iter().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    let tls = io.clone().filter_map(|io| io.get_ref()?.downcast_ref::<rustls::Error>()).next();
+    if let Some(tls) = tls {
+        let hint =
+            "if your network inspects TLS, put its root certificate in a file named by `SSL_CERT_FILE`";
+        return ModelError {
+            hint: Some(hint.into()),
+            ..ModelError::new(ErrorClass::Network, format!("could not connect to `{shown}`: TLS: {tls}"))
+        };
+    }
+    if causes.iter().any(|cause| cause.to_string() == "dns error") {
+        let host =
+            Url::parse(shown).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+        return network(format!("could not connect to `{shown}`: the name `{host}` was not found"));
+    }
+    let reason = match io.map(std::io::Error::kind).last() {
+        Some(std::io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
+        Some(std::io::ErrorKind::ConnectionReset) => "connection reset".to_owned(),
+        Some(std::io::ErrorKind::UnexpectedEof) => "the server closed the connection".to_owned(),
+        _ => root_cause(error),
+    };
+    if error.is_connect() {
+        network(format!("could not connect to `{shown}`: {reason}"))
+    } else {
+        network(format!("no answer from `{shown}`: {reason}"))
+    }
+}
+
+fn root_cause(error: &reqwest::Error) -> String {
+    std::iter::successors(error.source(), |&cause| cause.source())
+        .last()
+        .map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}

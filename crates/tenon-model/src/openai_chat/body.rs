@@ -1,0 +1,207 @@
+//! The request body of chat completions.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
+use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolCall, ToolChoice};
+
+use super::assemble::{REASONING_FIELD_KEY, RETURNED_REASONING_FIELD};
+use crate::adapt::tool_parameters;
+
+/// Some servers refuse the field that asks for token counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamOptions {
+    IncludeUsage,
+    Omit,
+}
+
+pub(super) fn json(request: &Request, options: StreamOptions, url: &str) -> Result<String, ModelError> {
+    let (max_tokens, max_completion_tokens) = match takes_completion_tokens(url) {
+        true => (None, request.max_output_tokens),
+        false => (request.max_output_tokens, None),
+    };
+    let body = Body {
+        model: &request.model,
+        messages: messages(request),
+        tools: request.tools.iter().map(tool).collect(),
+        tool_choice: match &request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::Force(name) => Some(Choice { kind: "function", function: Named { name } }),
+        },
+        max_tokens,
+        max_completion_tokens,
+        stream: true,
+        stream_options: match options {
+            StreamOptions::IncludeUsage => Some(Usage { include_usage: true }),
+            StreamOptions::Omit => None,
+        },
+    };
+    serde_json::to_string(&body).map_err(|error| {
+        ModelError::new(ErrorClass::Internal, format!("the request could not be written as JSON: {error}"))
+    })
+}
+
+/// OpenAI's own newer models refuse `max_tokens`; most compatible servers know nothing else.
+fn takes_completion_tokens(url: &str) -> bool {
+    url.starts_with("https://api.openai.com/")
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Vec<WireMessage<'a>>,
+    /// Left out when empty: some servers refuse `"tools": []`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<WireTool<'a>>,
+    /// Left out for `auto`, which is the default everywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u64>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<Usage>,
+}
+
+#[derive(Serialize)]
+struct Usage {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+struct Choice<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Named<'a>,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct WireTool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: WireFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct WireFunction<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: Cow<'a, Value>,
+}
+
+fn tool(spec: &tenon_core::ToolSpec) -> WireTool<'_> {
+    WireTool {
+        kind: "function",
+        function: WireFunction {
+            name: &spec.name,
+            description: &spec.description,
+            parameters: tool_parameters(&spec.parameters),
+        },
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum WireMessage<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: String,
+    },
+    Assistant {
+        /// `null` beside tool calls when there is no text.
+        content: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reasoning_content: Option<String>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<WireCall<'a>>,
+    },
+    Tool {
+        tool_call_id: &'a str,
+        content: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+struct WireCall<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: WireCalled<'a>,
+}
+
+#[derive(Serialize)]
+struct WireCalled<'a> {
+    name: &'a str,
+    arguments: Cow<'a, str>,
+}
+
+fn messages(request: &Request) -> Vec<WireMessage<'_>> {
+    let mut wire = Vec::with_capacity(request.messages.len() + 1);
+    if !request.system.is_empty() {
+        wire.push(WireMessage::System { content: &request.system });
+    }
+    for message in &request.messages {
+        match message.role {
+            Role::User => user(message, &mut wire),
+            Role::Assistant => wire.push(assistant(message)),
+        }
+    }
+    wire
+}
+
+/// Tool results come first: they must follow the calls they answer.
+fn user<'a>(message: &'a Message, wire: &mut Vec<WireMessage<'a>>) {
+    let mut has_results = false;
+    for part in &message.parts {
+        if let Part::ToolResult(result) = part {
+            has_results = true;
+            wire.push(WireMessage::Tool { tool_call_id: &result.call_id, content: &result.content });
+        }
+    }
+    let content = message.text();
+    if !content.is_empty() || !has_results {
+        wire.push(WireMessage::User { content });
+    }
+}
+
+fn assistant(message: &Message) -> WireMessage<'_> {
+    let tool_calls: Vec<_> = message.tool_calls().map(call).collect();
+    let text = message.text();
+    let content = if text.is_empty() && !tool_calls.is_empty() { None } else { Some(text) };
+    let reasoning: String = message.parts.iter().filter_map(returned_reasoning).collect();
+    let reasoning_content = (!reasoning.is_empty()).then_some(reasoning);
+    WireMessage::Assistant { content, reasoning_content, tool_calls }
+}
+
+/// Reasoning goes back only to servers that gave it in the field that they also take.
+fn returned_reasoning(part: &Part) -> Option<&str> {
+    match part {
+        Part::Thinking { text, native: Some(native) }
+            if native.get(REASONING_FIELD_KEY).is_some_and(|field| field == RETURNED_REASONING_FIELD) =>
+        {
+            Some(text)
+        }
+        _ => None,
+    }
+}
+
+fn call(call: &ToolCall) -> WireCall<'_> {
+    let is_object = call.arguments.trim_start().starts_with('{')
+        && serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok();
+    let arguments = match is_object {
+        true => Cow::Borrowed(call.arguments.as_str()),
+        // Servers parse the history, so what was no object must become one.
+        false => Cow::Owned(call.input().get().to_owned()),
+    };
+    WireCall { id: &call.id, kind: "function", function: WireCalled { name: &call.name, arguments } }
+}

@@ -1,0 +1,223 @@
+//! One chunk of a chat completion stream, read without being strict about anything.
+//!
+//! Every leaf is raw JSON that borrows from the event, so an unexpected type in one field spoils only that
+//! field, and unknown fields cost nothing. A whole answer has the same shape with `message` for `delta`.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tenon_core::Usage;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow, default)]
+    pub choices: Option<Vec<Choice<'a>>>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
+    /// Groq's own place for the usage of a stream.
+    #[serde(borrow, default)]
+    x_groq: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    object: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Choice<'a> {
+    #[serde(borrow, default)]
+    index: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub delta: Option<Delta<'a>>,
+    /// Instead of `delta` in an answer that was not streamed.
+    #[serde(borrow, default)]
+    pub message: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    pub finish_reason: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, default)]
+    pub content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub reasoning: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub reasoning_text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub refusal: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub tool_calls: Option<Vec<CallDelta<'a>>>,
+    /// The older form of a single call.
+    #[serde(borrow, default)]
+    pub function_call: Option<Function<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CallDelta<'a> {
+    #[serde(borrow, default)]
+    pub index: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub function: Option<Function<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Function<'a> {
+    #[serde(borrow, default)]
+    pub name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub arguments: Option<&'a RawValue>,
+}
+
+impl<'a> Chunk<'a> {
+    pub fn is_error(&self) -> bool {
+        self.error.is_some_and(|error| error.get() != "null")
+            || (self.choices.is_none() && self.object.is_some_and(|object| object.get() == "\"error\""))
+    }
+
+    /// The one answer that was asked for.
+    pub fn choice(&self) -> Option<&Choice<'a>> {
+        self.choices.as_ref()?.iter().find(|choice| choice.index.and_then(number).unwrap_or(0) == 0)
+    }
+
+    pub fn usage(&self) -> Option<Usage> {
+        #[derive(Deserialize)]
+        struct Groq<'a> {
+            #[serde(borrow, default)]
+            usage: Option<&'a RawValue>,
+        }
+        if let Some(usage) = self.usage.and_then(usage) {
+            return Some(usage);
+        }
+        serde_json::from_str::<Groq<'_>>(self.x_groq?.get()).ok()?.usage.and_then(usage)
+    }
+}
+
+/// The text of a string, or of the text parts of a list. Anything else is no text.
+pub(super) fn text<'a>(raw: &'a RawValue) -> Option<Cow<'a, str>> {
+    #[derive(Deserialize)]
+    struct Piece<'a> {
+        #[serde(borrow, default)]
+        text: Option<&'a RawValue>,
+    }
+    let json = raw.get();
+    let found = match json.as_bytes().first() {
+        Some(b'"') => string(json),
+        Some(b'[') => {
+            let pieces: Vec<Piece<'a>> = serde_json::from_str(json).ok()?;
+            let texts = pieces.into_iter().filter_map(|piece| string(piece.text?.get()));
+            Some(Cow::Owned(texts.collect()))
+        }
+        _ => None,
+    };
+    found.filter(|text| !text.is_empty())
+}
+
+/// A short name: a string, or a number as it is written.
+pub(super) fn word(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let json = raw.get();
+    match json.as_bytes().first() {
+        Some(b'"') => string(json).filter(|text| !text.is_empty()),
+        Some(b'-' | b'0'..=b'9') => Some(Cow::Borrowed(json)),
+        _ => None,
+    }
+}
+
+/// A piece of arguments: a string of JSON, or the JSON itself from servers that do not quote it.
+pub(super) fn arguments(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let json = raw.get();
+    match json.as_bytes().first() {
+        Some(b'"') => string(json).filter(|text| !text.is_empty()),
+        Some(b'{' | b'[') => Some(Cow::Borrowed(json)),
+        _ => None,
+    }
+}
+
+/// A count, whether it is written as `3`, `3.0` or `"3"`.
+pub(super) fn number(raw: &RawValue) -> Option<u64> {
+    let json = raw.get().trim_matches('"');
+    json.parse().ok().or_else(|| {
+        let float: f64 = json.parse().ok()?;
+        (float.is_finite() && float >= 0.0).then_some(float as u64)
+    })
+}
+
+fn string(json: &str) -> Option<Cow<'_, str>> {
+    let inner = json.get(1..json.len().checked_sub(1)?)?;
+    if !inner.contains('\\') {
+        return Some(Cow::Borrowed(inner));
+    }
+    match serde_json::from_str(json) {
+        Ok(text) => Some(Cow::Owned(text)),
+        // A lone surrogate: half of a character that was cut between two chunks. The rest still counts.
+        Err(_) => Some(Cow::Owned(
+            String::from_utf8_lossy(&serde_json::from_str::<LossyBytes>(json).ok()?.0).into_owned(),
+        )),
+    }
+}
+
+/// A JSON string as bytes, which `serde_json` decodes even where it is not valid Unicode.
+struct LossyBytes(Vec<u8>);
+
+impl<'de> Deserialize<'de> for LossyBytes {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<LossyBytes, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = LossyBytes;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<LossyBytes, E> {
+                Ok(LossyBytes(bytes.to_vec()))
+            }
+        }
+        deserializer.deserialize_bytes(Visitor)
+    }
+}
+
+fn usage(raw: &RawValue) -> Option<Usage> {
+    #[derive(Deserialize)]
+    struct Wire<'a> {
+        #[serde(borrow, default, alias = "input_tokens")]
+        prompt_tokens: Option<&'a RawValue>,
+        #[serde(borrow, default, alias = "output_tokens")]
+        completion_tokens: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        total_tokens: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        prompt_tokens_details: Option<Details<'a>>,
+        #[serde(borrow, default)]
+        completion_tokens_details: Option<Details<'a>>,
+        /// DeepSeek's name for cached tokens.
+        #[serde(borrow, default)]
+        prompt_cache_hit_tokens: Option<&'a RawValue>,
+    }
+    #[derive(Default, Deserialize)]
+    struct Details<'a> {
+        #[serde(borrow, default)]
+        cached_tokens: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        cache_write_tokens: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        reasoning_tokens: Option<&'a RawValue>,
+    }
+    let wire: Wire<'_> = serde_json::from_str(raw.get()).ok()?;
+    let count = |raw: Option<&RawValue>| raw.and_then(number).unwrap_or(0);
+    let prompt = wire.prompt_tokens_details.unwrap_or_default();
+    let completion = wire.completion_tokens_details.unwrap_or_default();
+    let (input, output) = (count(wire.prompt_tokens), count(wire.completion_tokens));
+    let usage = Usage {
+        input,
+        output,
+        cache_read: count(prompt.cached_tokens.or(wire.prompt_cache_hit_tokens)),
+        cache_write: count(prompt.cache_write_tokens),
+        reasoning: count(completion.reasoning_tokens),
+        total: wire.total_tokens.and_then(number).unwrap_or(input.saturating_add(output)),
+    };
+    (usage != Usage::default()).then_some(usage)
+}

@@ -1,0 +1,90 @@
+//! How long a server asks us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::HttpResponse;
+
+pub(crate) fn retry_after(response: &HttpResponse) -> Option<Duration> {
+    if let Some(millis) = response.header("retry-after-ms").and_then(number) {
+        return Some(Duration::from_secs_f64(millis / 1000.0));
+    }
+    let text = response.header("retry-after")?;
+    if let Some(seconds) = number(text) {
+        return Some(Duration::from_secs_f64(seconds));
+    }
+    let until = http_date(text)?;
+    // The server's own clock, where it tells: ours may be off.
+    let now = response
+        .header("date")
+        .and_then(http_date)
+        .or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs()))?;
+    Some(Duration::from_secs(until.saturating_sub(now)))
+}
+
+/// More than this is not a wait; it also keeps `Duration::from_secs_f64` from overflowing.
+const LONGEST_WAIT_S: f64 = 1e9;
+
+fn number(text: &str) -> Option<f64> {
+    let number: f64 = text.trim().parse().ok()?;
+    (number.is_finite() && number >= 0.0).then(|| number.min(LONGEST_WAIT_S))
+}
+
+/// Seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`, the one form that is still sent.
+fn http_date(text: &str) -> Option<u64> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut words = text.trim().split_once(", ")?.1.split_ascii_whitespace();
+    let day: u64 = words.next()?.parse().ok().filter(|day| (1..=31).contains(day))?;
+    let name = words.next()?;
+    let month = MONTHS.iter().position(|month| *month == name)? as u64 + 1;
+    let year: u64 = words.next()?.parse().ok().filter(|year| (1970..=9999).contains(year))?;
+    let mut clock = words.next()?.split(':').map(|part| part.parse::<u64>().ok().filter(|part| *part <= 60));
+    let (hours, minutes, seconds) = (clock.next()??, clock.next()??, clock.next()??);
+    (words.next()? == "GMT").then_some(())?;
+
+    // Days from 1970, counting years from March so that the leap day is the last of its year.
+    let year = if month <= 2 { year - 1 } else { year };
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468;
+    Some(days * 86_400 + hours * 3600 + minutes * 60 + seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(headers: &[(&str, &str)]) -> Option<Duration> {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        retry_after(&HttpResponse { status: 429, headers, body: Box::pin(futures_util::stream::empty()) })
+    }
+
+    #[test]
+    fn every_form_a_server_sends() {
+        let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        for (headers, expected) in [
+            (vec![("retry-after", "3")], Some(3_000)),
+            (vec![("retry-after", "0.25")], Some(250)),
+            (vec![("retry-after-ms", "1500"), ("retry-after", "9")], Some(1_500)),
+            (vec![("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT"), date], Some(30_000)),
+            (vec![("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT"), date], Some(0)),
+            (vec![("retry-after", "soon")], None),
+            (vec![("retry-after", "-1")], None),
+            (vec![("retry-after", "Sun, 99 Nov 1994 08:00:00 GMT"), date], None),
+            (vec![], None),
+        ] {
+            assert_eq!(wait(&headers), expected.map(Duration::from_millis), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn dates_count_from_1970() {
+        for (text, seconds) in [
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777),
+            ("Thu, 29 Feb 2024 12:00:00 GMT", 1_709_208_000),
+            ("Fri, 31 Dec 2100 23:59:59 GMT", 4_133_980_799),
+        ] {
+            assert_eq!(http_date(text), Some(seconds), "{text}");
+        }
+    }
+}
