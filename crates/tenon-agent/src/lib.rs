@@ -1,1 +1,29 @@
-//! placeholder
+//! Runs one agent to its outcome.
+//!
+//! Give [`run`] an [`Agent`] (a model, tools, permissions, limits and perhaps a contract) and somewhere to
+//! send events; it returns the [`tenon_core::Outcome`]. Start reading at `turn_loop.rs`; what happens to the
+//! calls of one answer is decided in `plan_batch.rs`, how deltas become a message in `fold.rs`, and every
+//! cap in `limits.rs`.
+//!
+//! What this crate may not know: any provider's wire, any client's dialect, argv, the environment,
+//! the terminal. It emits events and never prints.
+
+mod emitter;
+mod failures;
+mod fold;
+mod limits;
+mod plan_batch;
+mod repeated_call;
+mod run_batch;
+mod stop;
+mod system_prompt;
+mod terminal;
+mod turn_loop;
+
+pub use emitter::{Emitter, EventSink};
+pub use limits::{Cap, Limits};
+pub use plan_batch::{Judgement, Step, plan_batch};
+pub use stop::Stop;
+pub use system_prompt::{Memory, system_prompt};
+pub use terminal::{ACCEPTED, SKIPPED, SKIPPED_RETRY};
+pub use turn_loop::{Agent, Audience, Deliver, run};

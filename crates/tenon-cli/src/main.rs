@@ -1,1 +1,42 @@
-fn main() {}
+//! The `tenon` binary: parses arguments, builds the plan, wires the parts, picks the exit code.
+//!
+//! This is the only crate that reads argv, the environment and the home directory, that prints, and that
+//! exits. Start reading here, then `run.rs` for a run, `usage.rs` for what flags may be combined, and
+//! `exit_code.rs`.
+
+mod args;
+mod cli_settings;
+mod doctor;
+mod exit_code;
+mod input;
+mod manual;
+mod model;
+mod result_file;
+mod run;
+mod schema_command;
+mod signals;
+mod stderr;
+mod stdin;
+mod stdout;
+mod surroundings;
+mod sys;
+mod trust_command;
+mod usage;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    sys::protect_process();
+    let cli = args::Cli::parse();
+    let code = match cli.command {
+        None => run::main(cli.run),
+        Some(args::Command::Schema { command }) => schema_command::main(command),
+        Some(args::Command::Trust { show, remove }) => trust_command::main(show, remove),
+        Some(args::Command::Doctor) => doctor::main(),
+        Some(args::Command::Completions { shell }) => manual::completions(shell),
+        Some(args::Command::Man) => manual::man(),
+    };
+    exit_code::exit(code)
+}

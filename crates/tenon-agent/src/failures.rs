@@ -1,0 +1,101 @@
+//! The sentences for runs that fail in the loop itself. Caps have theirs in `limits.rs`.
+
+use tenon_core::{ErrorClass, Failure, PermissionDenial};
+
+/// How much of what the model said an error message shows.
+const PREVIEW_CHARS: usize = 200;
+
+/// What the model said so far: the beginning, and how much it was.
+#[derive(Default)]
+pub(crate) struct Said {
+    beginning: String,
+    chars: usize,
+}
+
+impl Said {
+    pub(crate) fn add(&mut self, text: &str) {
+        let room = PREVIEW_CHARS.saturating_sub(self.chars);
+        self.beginning.extend(text.chars().take(room));
+        self.chars += text.chars().count();
+    }
+
+    fn preview(&self) -> String {
+        let said = self.beginning.trim();
+        if said.is_empty() {
+            return String::new();
+        }
+        let more = if self.chars > PREVIEW_CHARS { "+" } else { "" };
+        let chars = self.chars.min(PREVIEW_CHARS);
+        format!("; it said ({chars}{more} chars): {}", serde_json::Value::from(said))
+    }
+}
+
+/// Is the terminal tool there for the model to call?
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offered {
+    Yes,
+    RemovedByRule,
+}
+
+pub(crate) fn no_terminal_call(tool: &str, offered: Offered, turns: u32, said: &Said) -> Failure {
+    let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
+    let hint = match offered {
+        Offered::RemovedByRule => format!(
+            "`{tool}` is removed by a deny rule: check `--exclude-tools` and `permissions.deny` in the settings"
+        ),
+        Offered::Yes => "ask for the final answer in the prompt, allow a reminder with `--schema-nudge 1`, or try another model".to_owned(),
+    };
+    let preview = said.preview();
+    Failure::new(
+        ErrorClass::Contract,
+        format!("the model answered in plain text instead of calling `{tool}` after {turns}{preview}"),
+    )
+    .hint(hint)
+}
+
+/// Adds to a reached turn limit why a contract may not have been fulfilled.
+pub(crate) fn with_turn_limit_hint(failure: Failure, tool: Option<&str>, attempts: u32) -> Failure {
+    match (tool, attempts) {
+        (None, _) => failure.hint("raise `--max-session-turns`, or narrow the task"),
+        (Some(tool), 0) => failure.hint(format!(
+            "`--json-schema` is active and `{tool}` was never called: check that `{tool}` is not denied by `--exclude-tools` or `permissions.deny`, that the schema can be satisfied, or raise `--max-session-turns`"
+        )),
+        (Some(tool), attempts) => failure.hint(format!(
+            "`--json-schema` is active and `{tool}` was called {attempts} times without an answer that fits: check that the schema can be satisfied, or raise `--max-session-turns`"
+        )),
+    }
+}
+
+pub(crate) fn empty_answer() -> Failure {
+    Failure::new(ErrorClass::Protocol, "the model gave an empty answer")
+        .hint("try again, or check that the server supports this model's chat template")
+}
+
+pub(crate) fn truncated() -> Failure {
+    Failure::new(ErrorClass::Truncated, "the answer was cut off by the model's output limit")
+        .hint("ask for a shorter answer, or use a model with a larger output limit")
+}
+
+pub(crate) fn refused(said: &str) -> Failure {
+    let preview: String = said.trim().chars().take(PREVIEW_CHARS).collect();
+    let message = if preview.is_empty() {
+        "the model or its provider refused to answer".to_owned()
+    } else {
+        format!("the model or its provider refused to answer: {}", serde_json::Value::from(preview))
+    };
+    Failure::new(ErrorClass::Refused, message)
+}
+
+pub(crate) fn denied(denials: &[PermissionDenial]) -> Failure {
+    let mut names: Vec<&str> = denials.iter().map(|denial| denial.tool_name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let calls = if denials.len() == 1 {
+        "1 tool call was".to_owned()
+    } else {
+        format!("{} tool calls were", denials.len())
+    };
+    let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    Failure::new(ErrorClass::Tool, format!("{calls} denied: {names} (`--fail-on-denied`)"))
+        .hint("allow the tools with `--allowed-tools`, or drop `--fail-on-denied`")
+}

@@ -1,0 +1,303 @@
+//! Folds the deltas of one answer into a message, and tells the world as they come.
+//!
+//! Text and thinking keep the order in which they arrived. Tool calls may be interleaved, so all of them
+//! stay open until the answer ends; text that arrives after the first call is held back until then, so
+//! that parts of different kinds never overlap in the event stream.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tenon_contract::PartialJson;
+use tenon_core::{Delta, EventKind, FinishReason, Id, Message, Part, PartKind, Role, ToolCall, Usage};
+
+use crate::Emitter;
+
+/// Snapshots of a growing payload are for people and progress bars: ten a second are plenty.
+const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// When the parts of an answer are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Telling {
+    /// As they come; the answer can then not be taken back.
+    Live { snapshots: bool },
+    /// When the answer is complete, so that a broken attempt leaves no trace.
+    AtTheEnd,
+}
+
+pub(crate) struct Fold<'a> {
+    emitter: &'a Emitter,
+    telling: Telling,
+    terminal_tool: Option<&'a str>,
+    turn: u32,
+    model: &'a str,
+    used_call_ids: &'a mut HashSet<String>,
+    parts: Vec<Building>,
+    /// Text and thinking that came while calls were open.
+    held_back: Vec<Building>,
+    /// The stream's index of a call, and its place in `parts`.
+    calls: Vec<(usize, usize)>,
+    usage: Usage,
+    finish: Option<FinishReason>,
+}
+
+struct Building {
+    id: Id,
+    content: Part,
+    snapshots: Option<Snapshots>,
+    stopped: bool,
+}
+
+struct Snapshots {
+    json: PartialJson,
+    last: Option<Instant>,
+    pending: bool,
+}
+
+/// One whole answer.
+pub(crate) struct Turn {
+    pub(crate) message: Message,
+    pub(crate) usage: Usage,
+    pub(crate) finish: FinishReason,
+}
+
+impl<'a> Fold<'a> {
+    pub(crate) fn new(
+        emitter: &'a Emitter,
+        telling: Telling,
+        terminal_tool: Option<&'a str>,
+        turn: u32,
+        model: &'a str,
+        used_call_ids: &'a mut HashSet<String>,
+    ) -> Fold<'a> {
+        Fold {
+            emitter,
+            telling,
+            terminal_tool,
+            turn,
+            model,
+            used_call_ids,
+            parts: Vec::new(),
+            held_back: Vec::new(),
+            calls: Vec::new(),
+            usage: Usage::default(),
+            finish: None,
+        }
+    }
+
+    pub(crate) fn push(&mut self, delta: Delta) {
+        match delta {
+            Delta::Text(text) => self.push_text(text, PartKind::Text),
+            Delta::Thinking(text) => self.push_text(text, PartKind::Thinking),
+            Delta::ThinkingNative(native) => self.push_native(native),
+            Delta::ToolCallStarted { index, id, name } => self.start_call(index, id, name),
+            Delta::ToolCallArguments { index, fragment } => self.push_arguments(index, fragment),
+            Delta::Usage(usage) => self.usage = usage,
+            Delta::Finished(reason) => self.finish = Some(reason),
+            Delta::Retrying { .. } => self.forget(),
+        }
+    }
+
+    /// Ends the answer: what is still open is closed and told.
+    pub(crate) fn finish(mut self) -> Turn {
+        self.stop_open_parts();
+        for held in std::mem::take(&mut self.held_back) {
+            self.begin(held.id, held.content);
+            self.stop_open_parts();
+        }
+        if self.telling == Telling::AtTheEnd {
+            for (at, part) in self.parts.iter().enumerate() {
+                if at == 0 {
+                    self.emitter
+                        .emit(EventKind::TurnStarted { turn: self.turn, model: self.model.to_owned() });
+                }
+                self.emitter.emit(EventKind::PartStarted {
+                    part: at,
+                    id: part.id,
+                    kind: part_kind(&part.content),
+                });
+                self.emitter.emit(EventKind::PartStopped { part: at, content: part.content.clone() });
+            }
+        }
+        if !self.parts.is_empty() {
+            self.emitter.emit(EventKind::TurnFinished { turn: self.turn, usage: self.usage });
+        }
+        let parts = self.parts.into_iter().map(|part| part.content).collect();
+        Turn {
+            message: Message { role: Role::Assistant, parts },
+            usage: self.usage,
+            finish: self.finish.unwrap_or(FinishReason::Stop),
+        }
+    }
+
+    /// Ends an answer that was broken off: finished parts are told, half a tool call is not a call.
+    pub(crate) fn abandon(mut self) -> Usage {
+        self.held_back.clear();
+        if self.telling == Telling::AtTheEnd {
+            self.parts.clear();
+        }
+        self.parts.retain(|part| part.stopped || !matches!(part.content, Part::ToolCall(_)));
+        self.finish().usage
+    }
+
+    fn forget(&mut self) {
+        self.parts.clear();
+        self.held_back.clear();
+        self.calls.clear();
+        self.usage = Usage::default();
+        self.finish = None;
+    }
+
+    fn push_text(&mut self, text: String, kind: PartKind) {
+        if text.is_empty() {
+            return;
+        }
+        let thinking = kind == PartKind::Thinking;
+        let hold = !self.calls.is_empty();
+        let list = if hold { &mut self.held_back } else { &mut self.parts };
+        let goes_on = list.last_mut().and_then(|last| match &mut last.content {
+            Part::Text { text } if !thinking => Some(text),
+            Part::Thinking { text, native: None } if thinking => Some(text),
+            _ => None,
+        });
+        if let Some(so_far) = goes_on {
+            so_far.push_str(&text);
+        } else {
+            let content = match thinking {
+                true => Part::Thinking { text: text.clone(), native: None },
+                false => Part::Text { text: text.clone() },
+            };
+            let id = self.emitter.ids().next();
+            if hold {
+                self.held_back.push(Building { id, content, snapshots: None, stopped: false });
+            } else {
+                self.stop_open_parts();
+                self.begin_empty(id, content);
+            }
+        }
+        if !hold {
+            self.tell_delta(self.parts.len() - 1, text);
+        }
+    }
+
+    fn push_native(&mut self, value: Value) {
+        let list = if self.calls.is_empty() { &mut self.parts } else { &mut self.held_back };
+        if let Some(Building { content: Part::Thinking { native, .. }, .. }) = list.last_mut() {
+            *native = Some(value);
+        }
+    }
+
+    fn start_call(&mut self, index: usize, id: String, name: String) {
+        if self.calls.iter().any(|(known, _)| *known == index) {
+            return;
+        }
+        if self.calls.is_empty() {
+            self.stop_open_parts();
+        }
+        let call = ToolCall {
+            id: unused_id(id, self.used_call_ids),
+            terminal: self.terminal_tool == Some(name.as_str()),
+            name,
+            arguments: String::new(),
+            native: None,
+        };
+        self.calls.push((index, self.parts.len()));
+        let id = self.emitter.ids().next();
+        self.begin_empty(id, Part::ToolCall(call));
+    }
+
+    fn push_arguments(&mut self, index: usize, fragment: String) {
+        let Some(at) = self.calls.iter().find(|(known, _)| *known == index).map(|(_, at)| *at) else {
+            return;
+        };
+        let Building { content: Part::ToolCall(call), snapshots, .. } = &mut self.parts[at] else { return };
+        call.arguments.push_str(&fragment);
+        let snapshot = snapshots.as_mut().and_then(|snapshots| snapshots.push(&fragment));
+        let call_id = snapshot.is_some().then(|| call.id.clone());
+        self.tell_delta(at, fragment);
+        if let (Some(snapshot), Some(call_id)) = (snapshot, call_id) {
+            self.emitter.emit(EventKind::StructuredPartial { call_id, snapshot });
+        }
+    }
+
+    fn begin(&mut self, id: Id, content: Part) {
+        let text = match &content {
+            Part::Text { text } | Part::Thinking { text, .. } => text.clone(),
+            _ => String::new(),
+        };
+        self.begin_empty(id, content);
+        self.tell_delta(self.parts.len() - 1, text);
+    }
+
+    fn begin_empty(&mut self, id: Id, content: Part) {
+        let part = self.parts.len();
+        let mut snapshots = None;
+        if let Telling::Live { snapshots: wanted } = self.telling {
+            if part == 0 {
+                self.emitter.emit(EventKind::TurnStarted { turn: self.turn, model: self.model.to_owned() });
+            }
+            self.emitter.emit(EventKind::PartStarted { part, id, kind: part_kind(&content) });
+            if wanted && matches!(&content, Part::ToolCall(call) if call.terminal) {
+                snapshots = Some(Snapshots { json: PartialJson::new(), last: None, pending: false });
+            }
+        }
+        self.parts.push(Building { id, content, snapshots, stopped: false });
+    }
+
+    fn tell_delta(&self, part: usize, text: String) {
+        if matches!(self.telling, Telling::Live { .. }) && !text.is_empty() {
+            self.emitter.emit(EventKind::PartDelta { part, text });
+        }
+    }
+
+    fn stop_open_parts(&mut self) {
+        let live = matches!(self.telling, Telling::Live { .. });
+        for (at, part) in self.parts.iter_mut().enumerate().filter(|(_, part)| !part.stopped) {
+            part.stopped = true;
+            if !live {
+                continue;
+            }
+            if let (Part::ToolCall(call), Some(snapshots)) = (&part.content, &mut part.snapshots)
+                && snapshots.pending
+                && let Some(snapshot) = snapshots.json.snapshot()
+            {
+                self.emitter.emit(EventKind::StructuredPartial { call_id: call.id.clone(), snapshot });
+            }
+            self.emitter.emit(EventKind::PartStopped { part: at, content: part.content.clone() });
+        }
+    }
+}
+
+impl Snapshots {
+    fn push(&mut self, fragment: &str) -> Option<tenon_core::RawJson> {
+        self.pending |= self.json.push(fragment);
+        if !self.pending || self.last.is_some_and(|last| last.elapsed() < SNAPSHOT_INTERVAL) {
+            return None;
+        }
+        self.pending = false;
+        self.last = Some(Instant::now());
+        self.json.snapshot()
+    }
+}
+
+fn part_kind(content: &Part) -> PartKind {
+    match content {
+        Part::Thinking { .. } => PartKind::Thinking,
+        Part::ToolCall(call) => {
+            PartKind::ToolCall { call_id: call.id.clone(), name: call.name.clone(), terminal: call.terminal }
+        }
+        Part::Text { .. } | Part::ToolResult(_) => PartKind::Text,
+    }
+}
+
+/// Some servers number the calls of every answer from zero; results are matched by id, so an id that
+/// was used before gets a suffix.
+fn unused_id(id: String, used: &mut HashSet<String>) -> String {
+    let mut candidate = id.clone();
+    let mut n = 2_u32;
+    while candidate.is_empty() || !used.insert(candidate.clone()) {
+        candidate = format!("{}_{n}", if id.is_empty() { "call" } else { &id });
+        n += 1;
+    }
+    candidate
+}

@@ -1,0 +1,273 @@
+//! Carries out a planned batch: asks, runs, reports, in the order of the calls.
+//!
+//! Neighbouring read-only calls run side by side; everything else runs alone and in order.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::Value;
+use tenon_core::{
+    Args, Cancel, Decision, ErrorClass, EventKind, Failure, PermissionAsk, PermissionDenial, PermissionReply,
+    ToolCall, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolReport, ToolResult, TurnRecord,
+};
+use tenon_tools::Verdict;
+
+use crate::plan_batch::{Allowed, Judgement, Refusal, Step};
+use crate::turn_loop::Run;
+
+/// Read-only calls that run at once.
+const MAX_SIDE_BY_SIDE: usize = 10;
+
+/// A call that is over.
+pub(crate) struct Done {
+    pub(crate) outcome: ToolOutcome,
+    pub(crate) stored: Option<String>,
+    pub(crate) duration_ms: u64,
+}
+
+impl Done {
+    pub(crate) fn at_once(outcome: ToolOutcome) -> Done {
+        Done { outcome, stored: None, duration_ms: 0 }
+    }
+}
+
+impl Run<'_> {
+    /// What registry and permissions say about one ordinary call.
+    pub(crate) fn judge(&self, call: &ToolCall) -> Judgement {
+        let Some(tool) = self.agent.registry.get(&call.name) else {
+            return Step::Refuse(Refusal::UnknownTool { message: self.unknown_tool(&call.name) });
+        };
+        let args = match parse_args(&call.arguments) {
+            Ok(args) => args,
+            Err(message) => return Step::Refuse(Refusal::InvalidArguments { message }),
+        };
+        let spec = tool.spec();
+        match self.agent.permissions.decide(spec, &args) {
+            Verdict::Allow { .. } => Step::Execute(Allowed { args, read_only: spec.kind == ToolKind::Read }),
+            Verdict::Ask { reason, hint } => Step::Ask { args, reason, hint },
+            Verdict::Deny { reason, hint } => Step::Refuse(Refusal::Denied { reason, hint }),
+        }
+    }
+
+    fn unknown_tool(&self, name: &str) -> String {
+        let known = self.offered_tools().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        match self.agent.registry.nearest(name) {
+            Some(near) => {
+                format!("There is no tool `{name}`; did you mean `{near}`? The tools are: {known}.")
+            }
+            None => format!("There is no tool `{name}`. The tools are: {known}."),
+        }
+    }
+
+    /// Runs the ordinary steps. `report` is called for each call, in order.
+    pub(crate) async fn run_steps(
+        &mut self,
+        calls: &[ToolCall],
+        steps: &[Step],
+    ) -> Result<Vec<ToolResult>, Failure> {
+        let mut results = Vec::with_capacity(calls.len());
+        let mut at = 0;
+        while at < steps.len() {
+            let side_by_side = steps[at..]
+                .iter()
+                .take_while(|step| matches!(step, Step::Execute(Allowed { read_only: true, .. })))
+                .count();
+            if side_by_side > 1 {
+                let end = at + side_by_side;
+                self.run_side_by_side(&calls[at..end], &steps[at..end], &mut results).await?;
+                at = end;
+                continue;
+            }
+            let done = self.run_step(&calls[at], &steps[at]).await?;
+            results.push(self.report(&calls[at], done).await?);
+            at += 1;
+        }
+        Ok(results)
+    }
+
+    async fn run_side_by_side(
+        &mut self,
+        calls: &[ToolCall],
+        steps: &[Step],
+        results: &mut Vec<ToolResult>,
+    ) -> Result<(), Failure> {
+        let mut limit = Ok(());
+        let mut allowed = Vec::new();
+        for (call, step) in calls.iter().zip(steps) {
+            let Step::Execute(Allowed { args, .. }) = step else { continue };
+            limit = self.agent.limits.before_tool_call(self.tool_calls);
+            if limit.is_err() {
+                break;
+            }
+            self.begin_call(call, Decision::AutoAccept).await?;
+            allowed.push((call, args.clone()));
+        }
+        let done: Vec<Done> = {
+            let this = &*self;
+            stream::iter(allowed.iter().map(|(call, args)| this.call_tool(call, args.clone())))
+                .buffered(MAX_SIDE_BY_SIDE)
+                .collect()
+                .await
+        };
+        for ((call, _), done) in allowed.iter().zip(done) {
+            results.push(self.report(call, done).await?);
+        }
+        limit
+    }
+
+    async fn run_step(&mut self, call: &ToolCall, step: &Step) -> Result<Done, Failure> {
+        match step {
+            Step::Execute(Allowed { args, .. }) => {
+                self.execute(call, args.clone(), Decision::AutoAccept).await
+            }
+            Step::Ask { args, reason, hint } => {
+                let ask = PermissionAsk {
+                    call_id: call.id.clone(),
+                    tool: call.name.clone(),
+                    input: args.clone(),
+                    reason: reason.clone(),
+                };
+                match self.agent.client.permission(ask, self.cancel()).await {
+                    PermissionReply::Allow { updated_input: None } => {
+                        self.execute(call, args.clone(), Decision::Accept).await
+                    }
+                    PermissionReply::Allow { updated_input: Some(args) } => {
+                        self.execute(call, args, Decision::Modify).await
+                    }
+                    PermissionReply::Deny { message } => Ok(self.denied(call, &message, Some(hint))),
+                }
+            }
+            Step::Refuse(Refusal::Denied { reason, hint }) => Ok(self.denied(call, reason, hint.as_deref())),
+            Step::Refuse(Refusal::UnknownTool { message }) => {
+                Ok(Done::at_once(ToolOutcome::error(ToolErrorKind::Unknown, message)))
+            }
+            Step::Refuse(Refusal::InvalidArguments { message }) => {
+                Ok(Done::at_once(ToolOutcome::error(ToolErrorKind::InvalidArguments, message)))
+            }
+            Step::Terminal | Step::Skip => {
+                Err(Failure::new(ErrorClass::Internal, "a terminal call was handed to the tools"))
+            }
+        }
+    }
+
+    async fn execute(&mut self, call: &ToolCall, args: Args, decision: Decision) -> Result<Done, Failure> {
+        self.agent.limits.before_tool_call(self.tool_calls)?;
+        self.begin_call(call, decision).await?;
+        Ok(self.call_tool(call, args).await)
+    }
+
+    async fn begin_call(&mut self, call: &ToolCall, decision: Decision) -> Result<(), Failure> {
+        self.tool_calls += 1;
+        self.count_decision(&call.name, decision);
+        let record =
+            TurnRecord::ToolStarted { turn: self.turns, call_id: call.id.clone(), name: call.name.clone() };
+        self.journal(record).await?;
+        self.emitter.emit(EventKind::ToolStarted {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            terminal: false,
+        });
+        Ok(())
+    }
+
+    async fn call_tool(&self, call: &ToolCall, args: Args) -> Done {
+        let started = Instant::now();
+        let outcome = match self.agent.registry.get(&call.name) {
+            Some(tool) => {
+                let emitter = Arc::clone(&self.emitter);
+                let call_id = call.id.clone();
+                let ctx = ToolCtx {
+                    call_id: call.id.clone(),
+                    cancel: self.cancel(),
+                    progress: Arc::new(move |progress| {
+                        emitter.emit(EventKind::ToolProgress { call_id: call_id.clone(), progress });
+                    }),
+                };
+                // A tool that panics has failed; the run has not.
+                AssertUnwindSafe(tool.call(ctx, args)).catch_unwind().await.unwrap_or_else(|_| {
+                    ToolOutcome::error(ToolErrorKind::Failed, format!("The tool `{}` broke down.", call.name))
+                })
+            }
+            None => ToolOutcome::error(ToolErrorKind::Unknown, self.unknown_tool(&call.name)),
+        };
+        Done { outcome, stored: None, duration_ms: millis_since(started) }
+    }
+
+    fn denied(&mut self, call: &ToolCall, reason: &str, hint: Option<&str>) -> Done {
+        self.count_decision(&call.name, Decision::Reject);
+        let message = match hint {
+            Some(hint) => format!("`{}` was denied: {reason}\nhint: {hint}", call.name),
+            None => format!("`{}` was denied: {reason}", call.name),
+        };
+        self.emitter.emit(EventKind::Warning { message });
+        self.denials.push(PermissionDenial {
+            tool_name: call.name.clone(),
+            tool_use_id: call.id.clone(),
+            tool_input: call.input(),
+            reason: reason.to_owned(),
+        });
+        Done::at_once(ToolOutcome::error(ToolErrorKind::Denied, format!("Denied: {reason}")))
+    }
+
+    /// Counts a finished call, keeps it and tells it.
+    pub(crate) async fn report(&mut self, call: &ToolCall, done: Done) -> Result<ToolResult, Failure> {
+        let Done { outcome, stored, duration_ms } = done;
+        let metrics = self.metrics.tools.entry(call.name.clone()).or_default();
+        match outcome.error {
+            None => metrics.success += 1,
+            Some(_) => metrics.fail += 1,
+        }
+        metrics.duration_ms += duration_ms;
+        self.metrics.lines_added += outcome.lines_added;
+        self.metrics.lines_removed += outcome.lines_removed;
+        let result = ToolResult {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            is_error: outcome.error.is_some(),
+            content: outcome.content,
+            stored: stored.clone(),
+        };
+        self.journal(TurnRecord::ToolFinished { turn: self.turns, result: result.clone() }).await?;
+        self.emitter.emit(EventKind::ToolFinished(ToolReport {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            terminal: call.terminal,
+            content: outcome.display.unwrap_or_else(|| result.content.clone()),
+            stored,
+            error: outcome.error,
+            duration_ms,
+        }));
+        Ok(result)
+    }
+
+    fn count_decision(&mut self, tool: &str, decision: Decision) {
+        *self.metrics.tools.entry(tool.to_owned()).or_default().decisions.entry(decision).or_default() += 1;
+    }
+
+    fn cancel(&self) -> Cancel {
+        self.agent.stop.cancel().child_token()
+    }
+}
+
+pub(crate) fn millis_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Arguments of an ordinary tool. Blank is no arguments; a JSON string that holds an object is that
+/// object, because models do this.
+fn parse_args(text: &str) -> Result<Args, String> {
+    if text.trim().is_empty() {
+        return Ok(Args::new());
+    }
+    let parsed = serde_json::from_str(text).and_then(|value| match value {
+        Value::String(inner) => serde_json::from_str(&inner),
+        other => Ok(other),
+    });
+    match parsed {
+        Ok(Value::Object(args)) => Ok(args),
+        Ok(_) => Err("The arguments must be a JSON object.".to_owned()),
+        Err(error) => Err(format!("The arguments are not valid JSON: {error}.")),
+    }
+}

@@ -1,0 +1,32 @@
+//! Stopping a run from outside, with the reason why.
+
+use std::sync::{Arc, OnceLock};
+
+use tenon_core::{Cancel, ErrorClass, Failure};
+
+/// Shared by whoever may stop the run (signal handlers, a client) and the run itself. The first reason
+/// given stands.
+#[derive(Clone, Default)]
+pub struct Stop {
+    cancel: Cancel,
+    reason: Arc<OnceLock<Failure>>,
+}
+
+impl Stop {
+    pub fn now(&self, reason: Failure) {
+        // A later reason loses: the run is already ending because of the first.
+        let _ = self.reason.set(reason);
+        self.cancel.cancel();
+    }
+
+    /// Why the run was stopped.
+    pub fn failure(&self) -> Failure {
+        let unknown = || Failure::new(ErrorClass::Internal, "the run was stopped");
+        self.reason.get().cloned().unwrap_or_else(unknown)
+    }
+
+    /// Fires when the run is asked to stop.
+    pub fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+}

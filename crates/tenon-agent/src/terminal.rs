@@ -1,0 +1,33 @@
+//! The terminal tool: how it is offered, and what is said about calls to it and around it.
+
+use tenon_contract::Contract;
+use tenon_core::{ToolKind, ToolSpec};
+
+/// Told about a sibling of a terminal call that was accepted. Other programs match on this text.
+pub const SKIPPED: &str =
+    "Skipped: this turn's structured_output contract took precedence as the terminal output.";
+/// Told about a sibling when no terminal call of the turn was accepted. Other programs match on this text.
+pub const SKIPPED_RETRY: &str = "Skipped: this turn's structured_output contract took precedence as the terminal output. Re-issue this call in a separate turn if needed.";
+/// What the accepted call itself is answered.
+pub const ACCEPTED: &str = "Accepted: the payload fits the schema.";
+
+/// The terminal tool as the model sees it. Its parameters are the user's schema.
+pub(crate) fn terminal_spec(contract: &Contract) -> ToolSpec {
+    ToolSpec {
+        name: contract.tool.to_owned(),
+        description: "Hands in the final answer. The arguments are the answer and must fit this tool's schema. \
+                      The first call that fits ends the run; one that does not is answered with what is wrong, \
+                      and can be repeated. Nothing else counts as an answer: plain text is thrown away. Finish \
+                      your work with the other tools first, then call this one alone."
+            .to_owned(),
+        parameters: contract.schema.source().clone(),
+        kind: ToolKind::Other,
+    }
+}
+
+/// Reminds a model that stopped without the terminal call.
+pub(crate) fn nudge(tool: &str) -> String {
+    format!(
+        "You stopped without handing in the answer. Call `{tool}` now, with the final answer as its arguments."
+    )
+}

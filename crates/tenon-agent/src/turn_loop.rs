@@ -1,0 +1,496 @@
+//! The turn loop: ask the model, carry out its calls, until there is an outcome.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::{FutureExt, StreamExt};
+use tenon_contract::Contract;
+use tenon_core::{
+    Budget, Client, Delta, Ending, ErrorClass, Estimate, EventKind, Failure, FinishReason, IdSource, Message,
+    Metrics, ModelClient, Outcome, Part, PermissionDenial, Request, Role, RunInfo, StructuredError, Success,
+    ToolCall, ToolChoice, ToolErrorKind, ToolOutcome, ToolResult, ToolSpec, TurnJournal, TurnRecord,
+    Violation,
+};
+use tenon_tools::{Permissions, Registry};
+
+use crate::failures::{self, Offered, Said};
+use crate::fold::{Fold, Telling, Turn};
+use crate::plan_batch::{Step, plan_batch};
+use crate::repeated_call::RepeatedCalls;
+use crate::run_batch::{Done, millis_since};
+use crate::terminal::{ACCEPTED, SKIPPED, SKIPPED_RETRY, nudge, terminal_spec};
+use crate::{Emitter, EventSink, Limits, Stop};
+
+/// How long a stopped run may take to put its things away before it is dropped.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
+/// A rough token is four bytes; good enough for a reservation, which is settled with real numbers.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// Everything one run needs.
+pub struct Agent {
+    pub model: Arc<dyn ModelClient>,
+    pub system: String,
+    pub prompt: String,
+    pub registry: Registry,
+    pub permissions: Permissions,
+    pub contract: Option<Contract>,
+    pub limits: Limits,
+    pub client: Arc<dyn Client>,
+    pub journal: Arc<dyn TurnJournal>,
+    pub budget: Arc<dyn Budget>,
+    pub stop: Stop,
+    pub ids: Arc<IdSource>,
+    pub info: RunInfo,
+    pub audience: Audience,
+    /// Denied calls fail the run.
+    pub fail_on_denied: bool,
+    /// Signs of life while nothing else happens.
+    pub heartbeat: Option<Duration>,
+    /// Hands a success over (to a file, say) before it is announced; what fails here fails the run.
+    pub deliver: Option<Deliver>,
+    /// What the run costs, where that is known beforehand (nothing, on this machine).
+    pub cost_usd: Option<f64>,
+    /// What the caller already has to say.
+    pub warnings: Vec<String>,
+}
+
+pub type Deliver = Box<dyn Fn(&Success) -> Result<(), Failure> + Send + Sync>;
+
+/// What whoever listens wants to see while the answer is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Only whole results: a broken answer can be asked for again.
+    Whole,
+    /// Messages as they come.
+    Live,
+    /// Messages as they come, and snapshots of the payload.
+    LiveWithSnapshots,
+}
+
+/// Runs the agent to its outcome. The last event is always `RunFinished`.
+pub async fn run(agent: Agent, sink: Arc<dyn EventSink>) -> Arc<Outcome> {
+    let started = Instant::now();
+    let emitter = Arc::new(Emitter::new(sink, Arc::clone(&agent.ids), None));
+    emitter.emit(EventKind::RunStarted(Box::new(agent.info.clone())));
+    let mut run = Run::new(&agent, Arc::clone(&emitter));
+    let ending = run.drive_until_stopped().await;
+    let outcome = Arc::new(run.outcome(ending, millis_since(started)));
+    emitter.emit(EventKind::RunFinished(Arc::clone(&outcome)));
+    outcome
+}
+
+/// A run under way.
+pub(crate) struct Run<'a> {
+    pub(crate) agent: &'a Agent,
+    pub(crate) emitter: Arc<Emitter>,
+    pub(crate) turns: u32,
+    pub(crate) tool_calls: u32,
+    pub(crate) metrics: Metrics,
+    pub(crate) denials: Vec<PermissionDenial>,
+    history: Vec<Message>,
+    tools: Vec<ToolSpec>,
+    /// The terminal tool's name, unless a rule removed it.
+    terminal: Option<&'a str>,
+    used_call_ids: HashSet<String>,
+    repeated: RepeatedCalls,
+    attempts: u32,
+    last_attempt: Option<StructuredError>,
+    /// All text of the model so far, for the preview of a failure.
+    said: Said,
+    nudged: u32,
+    api_duration_ms: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(agent: &'a Agent, emitter: Arc<Emitter>) -> Run<'a> {
+        let terminal = agent.contract.as_ref().filter(|contract| !agent.permissions.removes(contract.tool));
+        let mut tools: Vec<ToolSpec> = agent.registry.specs().cloned().collect();
+        tools.extend(terminal.map(terminal_spec));
+        Run {
+            agent,
+            emitter,
+            turns: 0,
+            tool_calls: 0,
+            metrics: Metrics::default(),
+            denials: Vec::new(),
+            history: vec![Message::user(agent.prompt.clone())],
+            tools,
+            terminal: terminal.map(|contract| contract.tool),
+            used_call_ids: HashSet::new(),
+            repeated: RepeatedCalls::default(),
+            attempts: 0,
+            last_attempt: None,
+            said: Said::default(),
+            nudged: 0,
+            api_duration_ms: 0,
+        }
+    }
+
+    pub(crate) fn offered_tools(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|spec| spec.name.as_str())
+    }
+
+    async fn drive_until_stopped(&mut self) -> Ending {
+        let stop = self.agent.stop.clone();
+        let wall_time = self.agent.limits.wall_time;
+        let heartbeat = self.agent.heartbeat;
+        let emitter = Arc::clone(&self.emitter);
+        let drive = self.drive();
+        let deadline = sleep_or_never(wall_time);
+        tokio::pin!(drive, deadline);
+        loop {
+            tokio::select! {
+                biased;
+                ending = &mut drive => return into_ending(ending),
+                () = stop.cancel().cancelled() => break,
+                () = &mut deadline => {
+                    stop.now(Limits::wall_time_reached(wall_time.unwrap_or_default()));
+                    break;
+                }
+                () = sleep_or_never(heartbeat) => emitter.emit(EventKind::Heartbeat),
+            }
+        }
+        let reason = Box::new(stop.failure());
+        match tokio::time::timeout(SHUTDOWN_DEADLINE, drive).await {
+            // What was accepted before the stop stays accepted.
+            Ok(Ok(success)) => Ending::Success(success),
+            Ok(Err(failure)) if failure.class == reason.class => Ending::Failure(failure),
+            _ => Ending::Failure(reason),
+        }
+    }
+
+    async fn drive(&mut self) -> Result<Success, Box<Failure>> {
+        loop {
+            self.agent.limits.before_model_call(self.turns).map_err(|failure| {
+                let tool = self.agent.contract.as_ref().map(|contract| contract.tool);
+                self.with_attempts(failures::with_turn_limit_hint(failure, tool, self.attempts))
+            })?;
+            let turn = self.ask().await?;
+            self.journal(TurnRecord::ModelTurn { turn: self.turns, message: turn.message.clone() }).await?;
+            self.said.add(&turn.message.text());
+            let calls: Vec<ToolCall> = turn.message.tool_calls().cloned().collect();
+            let has_terminal = calls.iter().any(|call| call.terminal);
+            match turn.finish {
+                FinishReason::Refused => {
+                    return Err(self.with_attempts(failures::refused(&turn.message.text())));
+                }
+                FinishReason::Length if !has_terminal => {
+                    return Err(self.with_attempts(failures::truncated()));
+                }
+                _ => {}
+            }
+            self.history.push(turn.message);
+            if calls.is_empty() {
+                match self.finish_without_calls()? {
+                    Some(success) => return Ok(success),
+                    None => continue,
+                }
+            }
+            if let Some(success) = self.carry_out(&calls).await? {
+                return Ok(success);
+            }
+        }
+    }
+
+    /// One model request, folded into a whole turn.
+    async fn ask(&mut self) -> Result<Turn, Failure> {
+        let request = self.request();
+        let model_name = request.model.clone();
+        let estimate = Estimate { model: model_name.clone(), input_tokens: estimate_tokens(&request) };
+        let reservation = self
+            .agent
+            .budget
+            .reserve(estimate)
+            .map_err(|exceeded| Failure::new(ErrorClass::BudgetUsd, exceeded.message))?;
+        self.turns += 1;
+        let started = Instant::now();
+        let telling = match self.agent.audience {
+            Audience::Whole => Telling::AtTheEnd,
+            Audience::Live => Telling::Live { snapshots: false },
+            Audience::LiveWithSnapshots => Telling::Live { snapshots: true },
+        };
+        let emitter = Arc::clone(&self.emitter);
+        let mut fold =
+            Fold::new(&emitter, telling, self.terminal, self.turns, &model_name, &mut self.used_call_ids);
+        let cancel = self.agent.stop.cancel().child_token();
+        let mut deltas = self.agent.model.stream(request, cancel.clone());
+        let mut requests = 1;
+        let failure = loop {
+            if cancel.is_cancelled() {
+                break Some(self.agent.stop.failure());
+            }
+            // Deltas that are ready together are told together.
+            let next = match deltas.next().now_or_never() {
+                Some(next) => next,
+                None => {
+                    emitter.flush();
+                    tokio::select! {
+                        biased;
+                        () = cancel.cancelled() => break Some(self.agent.stop.failure()),
+                        next = deltas.next() => next,
+                    }
+                }
+            };
+            match next {
+                Some(Ok(delta)) => {
+                    if let Delta::Retrying { attempt, wait, error } = &delta {
+                        requests += 1;
+                        emitter.emit(EventKind::Retrying {
+                            attempt: *attempt,
+                            wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                            class: error.class.name(),
+                            message: error.message.clone(),
+                        });
+                    }
+                    fold.push(delta);
+                    emitter.wait_while_blocked().await;
+                }
+                Some(Err(error)) => break Some(error.into()),
+                None => break None,
+            }
+        };
+        drop(deltas);
+        let (result, usage) = match failure {
+            Some(failure) => (Err(failure), fold.abandon()),
+            None => {
+                let turn = fold.finish();
+                let usage = turn.usage;
+                (Ok(turn), usage)
+            }
+        };
+        reservation.settle(usage);
+        let elapsed = millis_since(started);
+        self.api_duration_ms += elapsed;
+        let metrics = self.metrics.models.entry(model_name.clone()).or_default();
+        metrics.requests += requests;
+        metrics.errors += requests - u64::from(result.is_ok());
+        metrics.latency_ms += elapsed;
+        metrics.usage.add(usage);
+        result.map_err(|failure| *self.with_attempts(failure))
+    }
+
+    fn request(&self) -> Request {
+        // A nudged model gets nothing but the way out.
+        let (tools, tool_choice) = match self.terminal {
+            Some(tool) if self.nudged > 0 => (
+                self.tools.iter().filter(|spec| spec.name == tool).cloned().collect(),
+                ToolChoice::Force(tool.to_owned()),
+            ),
+            _ => (self.tools.clone(), ToolChoice::Auto),
+        };
+        Request {
+            model: self.agent.info.model.clone(),
+            system: self.agent.system.clone(),
+            messages: self.history.clone(),
+            tools,
+            tool_choice,
+            max_output_tokens: None,
+            restartable: self.agent.audience == Audience::Whole,
+        }
+    }
+
+    /// The model has nothing more to do. `None` means it gets another turn.
+    fn finish_without_calls(&mut self) -> Result<Option<Success>, Box<Failure>> {
+        let text = self.history.last().map(Message::text).unwrap_or_default();
+        let Some(contract) = &self.agent.contract else {
+            if text.trim().is_empty() && self.tool_calls == 0 {
+                return Err(Box::new(failures::empty_answer()));
+            }
+            return Ok(Some(Success { text, payload: None }));
+        };
+        if self.nudged < self.agent.limits.nudges && self.terminal.is_some() {
+            self.nudged += 1;
+            self.history.push(Message::user(nudge(contract.tool)));
+            return Ok(None);
+        }
+        let offered = if self.terminal.is_some() { Offered::Yes } else { Offered::RemovedByRule };
+        Err(self.with_attempts(failures::no_terminal_call(contract.tool, offered, self.turns, &self.said)))
+    }
+
+    /// Carries out the calls of one answer. `Some` when the contract was fulfilled.
+    async fn carry_out(&mut self, calls: &[ToolCall]) -> Result<Option<Success>, Box<Failure>> {
+        let siblings = self.agent.contract.as_ref().map(|contract| contract.siblings);
+        let steps = plan_batch(calls, siblings, |call| self.judge(call));
+        for call in calls {
+            self.repeated.note(call).map_err(|failure| self.with_attempts(failure))?;
+        }
+        let (captured, terminal) = self.check_terminal_calls(calls, &steps);
+        let mut results = Vec::with_capacity(calls.len());
+        let mut terminal = terminal.into_iter();
+        let mut at = 0;
+        while at < calls.len() {
+            let (call, step) = (&calls[at], &steps[at]);
+            match step {
+                Step::Terminal => {
+                    let checked = terminal.next().flatten();
+                    let done = match checked {
+                        Some(done) => done,
+                        None => Done::at_once(skipped(captured.is_some())),
+                    };
+                    results.push(self.report(call, done).await?);
+                    at += 1;
+                }
+                Step::Skip => {
+                    results.push(self.report(call, Done::at_once(skipped(captured.is_some()))).await?);
+                    at += 1;
+                }
+                _ => {
+                    let ordinary = steps[at..]
+                        .iter()
+                        .take_while(|step| !matches!(step, Step::Terminal | Step::Skip))
+                        .count();
+                    let end = at + ordinary;
+                    match self.run_steps(&calls[at..end], &steps[at..end]).await {
+                        Ok(more) => results.extend(more),
+                        // A cap that stops a sibling does not undo an accepted payload.
+                        Err(_) if captured.is_some() => {}
+                        Err(failure) => return Err(self.with_attempts(failure)),
+                    }
+                    at = end;
+                }
+            }
+        }
+        if let Some(payload) = captured {
+            return Ok(Some(Success { text: payload.get().to_owned(), payload: Some(payload) }));
+        }
+        if calls.iter().any(|call| call.terminal) {
+            self.agent
+                .limits
+                .after_rejected_attempt(self.attempts)
+                .map_err(|failure| self.with_attempts(failure))?;
+        }
+        self.history.push(tool_message(results));
+        Ok(None)
+    }
+
+    /// Validates terminal calls in order until one is accepted. The second value has an entry for each
+    /// terminal call: `None` where it was not looked at.
+    fn check_terminal_calls(
+        &mut self,
+        calls: &[ToolCall],
+        steps: &[Step],
+    ) -> (Option<tenon_core::RawJson>, Vec<Option<Done>>) {
+        let mut captured = None;
+        let mut done = Vec::new();
+        let Some(contract) = &self.agent.contract else { return (captured, done) };
+        for (call, _) in calls.iter().zip(steps).filter(|(_, step)| **step == Step::Terminal) {
+            if captured.is_some()
+                || self.agent.limits.after_rejected_attempt(self.attempts).is_err() && self.attempts > 0
+            {
+                done.push(None);
+                continue;
+            }
+            self.attempts += 1;
+            let started = Instant::now();
+            self.emitter.emit(EventKind::ToolStarted {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                terminal: true,
+            });
+            let (outcome, stored) = match contract.schema.check(&call.arguments) {
+                Ok(payload) => {
+                    captured = Some(payload);
+                    (ToolOutcome::ok(ACCEPTED), None)
+                }
+                Err(rejection) => {
+                    let violations = rejection
+                        .violations
+                        .iter()
+                        .map(|violation| Violation {
+                            path: violation.path.clone(),
+                            message: violation.message.clone(),
+                        })
+                        .collect();
+                    let candidate = Some(candidate(call));
+                    self.last_attempt =
+                        Some(StructuredError { attempts: self.attempts, candidate, violations });
+                    let told = ToolOutcome::error(ToolErrorKind::InvalidArguments, rejection.told());
+                    (told, Some(rejection.stored()))
+                }
+            };
+            done.push(Some(Done { outcome, stored, duration_ms: millis_since(started) }));
+        }
+        (captured, done)
+    }
+
+    pub(crate) async fn journal(&self, record: TurnRecord) -> Result<(), Failure> {
+        self.agent.journal.write(record).await.map_err(|error| {
+            Failure::new(ErrorClass::Internal, format!("the run could not be recorded: {error}"))
+        })
+    }
+
+    /// Adds what the contract had received so far.
+    fn with_attempts(&self, mut failure: Failure) -> Box<Failure> {
+        if failure.structured.is_none() {
+            failure.structured.clone_from(&self.last_attempt);
+        }
+        Box::new(failure)
+    }
+
+    fn outcome(self, ending: Ending, duration_ms: u64) -> Outcome {
+        let ending = match ending {
+            Ending::Success(_) if self.agent.fail_on_denied && !self.denials.is_empty() => {
+                Ending::Failure(Box::new(failures::denied(&self.denials)))
+            }
+            other => other,
+        };
+        let ending = match (ending, &self.agent.deliver) {
+            (Ending::Success(success), Some(deliver)) => match deliver(&success) {
+                Ok(()) => Ending::Success(success),
+                Err(failure) => Ending::Failure(Box::new(failure)),
+            },
+            (ending, _) => ending,
+        };
+        Outcome {
+            ending,
+            turns: self.turns,
+            duration_ms,
+            api_duration_ms: self.api_duration_ms,
+            metrics: self.metrics,
+            denials: self.denials,
+            warnings: self.agent.warnings.clone(),
+            cost_usd: self.agent.cost_usd,
+        }
+    }
+}
+
+fn tool_message(results: Vec<ToolResult>) -> Message {
+    Message { role: Role::User, parts: results.into_iter().map(Part::ToolResult).collect() }
+}
+
+fn skipped(captured: bool) -> ToolOutcome {
+    ToolOutcome::ok(if captured { SKIPPED } else { SKIPPED_RETRY })
+}
+
+/// The rejected arguments as JSON: themselves when they are JSON, else their text as a JSON string.
+fn candidate(call: &ToolCall) -> tenon_core::RawJson {
+    match serde_json::from_str::<serde_json::Value>(&call.arguments) {
+        Ok(value) if value.is_object() => call.input(),
+        _ => serde_json::value::to_raw_value(&call.arguments).unwrap_or_default(),
+    }
+}
+
+fn estimate_tokens(request: &Request) -> u64 {
+    let text = |part: &Part| match part {
+        Part::Text { text } | Part::Thinking { text, .. } => text.len(),
+        Part::ToolCall(call) => call.arguments.len(),
+        Part::ToolResult(result) => result.content.len(),
+    };
+    let history: usize = request.messages.iter().flat_map(|message| &message.parts).map(text).sum();
+    u64::try_from((request.system.len() + history) / BYTES_PER_TOKEN).unwrap_or(u64::MAX)
+}
+
+async fn sleep_or_never(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn into_ending(result: Result<Success, Box<Failure>>) -> Ending {
+    match result {
+        Ok(success) => Ending::Success(success),
+        Err(failure) => Ending::Failure(failure),
+    }
+}

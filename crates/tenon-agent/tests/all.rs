@@ -1,0 +1,11 @@
+//! One run at a time, against a model that is a list of deltas. The same behaviour through the binary and
+//! a real socket is tested in `tenon-cli`.
+
+#[path = "all/batch.rs"]
+mod batch;
+#[path = "all/ending.rs"]
+mod ending;
+#[path = "all/events.rs"]
+mod events;
+#[path = "all/script.rs"]
+mod script;

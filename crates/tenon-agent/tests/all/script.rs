@@ -1,0 +1,205 @@
+//! A scripted model, a recording sink and an agent around them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use tenon_agent::{Agent, Audience, EventSink, Limits, Stop};
+use tenon_contract::{Contract, Schema};
+use tenon_core::{
+    Args, BoxFut, Cancel, Delta, DeltaStream, Event, EventKind, FinishReason, Id, IdSource, MemoryJournal,
+    ModelClient, ModelError, NoBudget, NoClient, Outcome, Request, RunInfo, Tool, ToolCtx, ToolKind,
+    ToolOutcome, ToolSpec,
+};
+use tenon_tools::{ApprovalMode, PermissionOptions, Permissions, Registry, Rule};
+
+pub type Answer = Vec<Result<Delta, ModelError>>;
+
+pub fn text(text: &str) -> Answer {
+    vec![Ok(Delta::Text(text.into())), Ok(Delta::Finished(FinishReason::Stop))]
+}
+
+pub fn calls(calls: &[(&str, &str, &str)]) -> Answer {
+    let mut answer = Vec::new();
+    for (index, (id, name, arguments)) in calls.iter().enumerate() {
+        answer.push(Ok(Delta::ToolCallStarted { index, id: (*id).into(), name: (*name).into() }));
+        answer.push(Ok(Delta::ToolCallArguments { index, fragment: (*arguments).into() }));
+    }
+    answer.push(Ok(Delta::Finished(FinishReason::ToolCalls)));
+    answer
+}
+
+pub struct Script {
+    answers: Mutex<VecDeque<Answer>>,
+    pub requests: Mutex<Vec<Request>>,
+}
+
+impl ModelClient for Script {
+    fn stream(&self, request: Request, _cancel: Cancel) -> DeltaStream {
+        self.requests.lock().unwrap().push(request);
+        let answer = self.answers.lock().unwrap().pop_front().expect("the script has another answer");
+        Box::pin(futures_util::stream::iter(answer))
+    }
+}
+
+#[derive(Default)]
+pub struct Recorded(pub Mutex<Vec<Event>>);
+
+impl EventSink for Recorded {
+    fn emit(&self, event: Event) {
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+/// A tool that only notes that it ran.
+pub struct Noting {
+    spec: ToolSpec,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Tool for Noting {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, ctx: ToolCtx, _args: Args) -> BoxFut<'_, ToolOutcome> {
+        Box::pin(async move {
+            assert!(!ctx.call_id.contains("panic"), "asked to");
+            self.log.lock().unwrap().push(ctx.call_id.clone());
+            ToolOutcome::ok(format!("ran {}", ctx.call_id))
+        })
+    }
+}
+
+pub struct Scene {
+    pub answers: Vec<Answer>,
+    pub schema: Option<&'static str>,
+    pub submit_result: bool,
+    pub limits: Limits,
+    pub audience: Audience,
+    pub mode: ApprovalMode,
+    pub deny: Vec<&'static str>,
+    pub fail_on_denied: bool,
+}
+
+impl Scene {
+    pub fn new(answers: Vec<Answer>) -> Scene {
+        Scene {
+            answers,
+            schema: None,
+            submit_result: false,
+            limits: Limits::default(),
+            audience: Audience::Whole,
+            mode: ApprovalMode::Yolo,
+            deny: Vec::new(),
+            fail_on_denied: false,
+        }
+    }
+
+    pub fn schema(mut self, schema: &'static str) -> Scene {
+        self.schema = Some(schema);
+        self
+    }
+
+    pub fn play(self) -> Played {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let mut registry = Registry::new();
+        for (name, kind) in [("look", ToolKind::Read), ("write_file", ToolKind::Edit)] {
+            let spec = ToolSpec {
+                name: name.into(),
+                description: String::new(),
+                parameters: serde_json::json!({"type": "object"}),
+                kind,
+            };
+            registry.add(Arc::new(Noting { spec, log: Arc::clone(&log) })).unwrap();
+        }
+        let permissions = Permissions::new(PermissionOptions {
+            mode: self.mode,
+            deny: self.deny.iter().map(|rule| Rule::parse(rule).unwrap()).collect(),
+            cwd: "/".into(),
+            ..PermissionOptions::default()
+        })
+        .unwrap();
+        let model = Arc::new(Script { answers: Mutex::new(self.answers.into()), requests: Mutex::default() });
+        let journal = MemoryJournal::default();
+        let contract = self.schema.map(|schema| {
+            let schema = Schema::compile(schema).unwrap();
+            if self.submit_result {
+                Contract::submit_result(schema)
+            } else {
+                Contract::structured_output(schema)
+            }
+        });
+        let agent = Agent {
+            model: Arc::clone(&model) as Arc<dyn ModelClient>,
+            system: "system".into(),
+            prompt: "prompt".into(),
+            registry,
+            permissions,
+            contract,
+            limits: self.limits,
+            client: Arc::new(NoClient),
+            journal: Arc::new(journal.clone()),
+            budget: Arc::new(NoBudget),
+            stop: Stop::default(),
+            ids: Arc::new(IdSource::new(Id::from_random([1; 16]))),
+            info: RunInfo {
+                session_id: Id::from_random([2; 16]),
+                cwd: "/".into(),
+                model: "scripted".into(),
+                permission_mode: "yolo".into(),
+                tools: Vec::new(),
+                cli_version: "0".into(),
+            },
+            audience: self.audience,
+            fail_on_denied: self.fail_on_denied,
+            heartbeat: None,
+            deliver: None,
+            cost_usd: None,
+            warnings: Vec::new(),
+        };
+        let sink = Arc::new(Recorded::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let outcome = runtime.block_on(tenon_agent::run(agent, Arc::clone(&sink) as Arc<dyn EventSink>));
+        let events = sink.0.lock().unwrap().clone();
+        let ran = log.lock().unwrap().clone();
+        Played { outcome, events, ran, model, journal }
+    }
+}
+
+pub struct Played {
+    pub outcome: Arc<Outcome>,
+    pub events: Vec<Event>,
+    /// Ids of the calls that really ran.
+    pub ran: Vec<String>,
+    pub model: Arc<Script>,
+    pub journal: MemoryJournal,
+}
+
+impl Played {
+    pub fn payload(&self) -> Option<&str> {
+        match &self.outcome.ending {
+            tenon_core::Ending::Success(success) => success.payload.as_ref().map(|payload| payload.get()),
+            tenon_core::Ending::Failure(_) => None,
+        }
+    }
+
+    pub fn class(&self) -> &'static str {
+        match &self.outcome.ending {
+            tenon_core::Ending::Success(_) => "success",
+            tenon_core::Ending::Failure(failure) => failure.class.name(),
+        }
+    }
+
+    /// (call id, what a client was shown, error?) for every finished call, in order.
+    pub fn reports(&self) -> Vec<(String, String, bool)> {
+        self.events
+            .iter()
+            .filter_map(|event| match &event.kind {
+                EventKind::ToolFinished(report) => {
+                    Some((report.call_id.clone(), report.content.clone(), report.error.is_some()))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+}

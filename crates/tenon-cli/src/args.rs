@@ -1,0 +1,347 @@
+//! The command line. What a flag means together with others is decided in `usage.rs`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon -p \"Summarise the last commit\" --json-schema @summary.json
+  git diff | tenon -p \"Audit this diff\" --json-schema '{\"type\":\"object\",\"properties\":{\"risk\":{\"enum\":[\"low\",\"high\"]}},\"required\":[\"risk\"]}'
+  tenon schema check @summary.json
+
+Exit codes: 0 success, 1 the run failed, 2 usage, 41 credentials, 42 input, 52 configuration or schema,
+53 turn limit, 55 budget, 130/143 interrupted.";
+
+/// A headless agent runtime: a prompt and a JSON Schema in, a payload that fits the schema out.
+#[derive(Debug, Parser)]
+#[command(name = "tenon", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check a schema, or print the JSON Schema of our own output
+    Schema {
+        #[command(subcommand)]
+        command: SchemaCommand,
+    },
+    /// Let this project's settings do more than tighten
+    Trust {
+        /// Say whether the project is trusted, and change nothing
+        #[arg(long, conflicts_with = "remove")]
+        show: bool,
+        /// Trust it no longer
+        #[arg(long)]
+        remove: bool,
+    },
+    /// Say what works on this machine, and what to do about the rest
+    Doctor,
+    /// Print a completion script for a shell
+    Completions { shell: clap_complete::Shell },
+    /// Print the manual page
+    Man,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SchemaCommand {
+    /// Is this schema a contract? Exit 0 if it is, 52 if not
+    Check {
+        /// The schema: JSON, `@FILE`, or a file's path
+        schema: String,
+    },
+    /// Print the JSON Schema of a dialect's output
+    Print {
+        #[arg(value_enum)]
+        dialect: DialectName,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The prompt; `-` reads it from stdin
+    #[arg(value_name = "PROMPT")]
+    pub words: Vec<String>,
+
+    /// The prompt. Piped stdin is put before it
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Input")]
+    pub prompt: Option<String>,
+    /// Read the prompt from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt", help_heading = "Input")]
+    pub prompt_file: Option<PathBuf>,
+    /// What to do with stdin when a prompt was given
+    #[arg(long, value_enum, default_value_t = StdinMode::Auto, help_heading = "Input")]
+    pub stdin: StdinMode,
+    /// Take the prompt as it is: no `/command`, no `@file`
+    #[arg(long, help_heading = "Input")]
+    pub literal_prompt: bool,
+    /// How stdin is read
+    #[arg(long, value_name = "FORMAT", default_value = "text", help_heading = "Input")]
+    pub input_format: InputFormat,
+
+    /// The schema the final answer must fit: JSON or `@FILE`
+    #[arg(long, value_name = "JSON|@FILE", allow_hyphen_values = true, help_heading = "Contract")]
+    pub json_schema: Option<String>,
+    /// Rejected answers that may be followed by another try (-1: no limit) [default: 10]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Contract")]
+    pub max_schema_retries: Option<i64>,
+    /// Reminders for a model that stops without handing in an answer
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Contract")]
+    pub schema_nudge: u32,
+    /// How the schema is put to the model
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = SchemaMode::Tool, help_heading = "Contract")]
+    pub schema_mode: SchemaMode,
+
+    /// What is printed on stdout [default: text]
+    #[arg(short, long, value_name = "FORMAT", value_enum, help_heading = "Output")]
+    pub output_format: Option<OutputFormat>,
+    /// Whose wire format the JSON is in [default: qwen] [env: TENON_DIALECT]
+    #[arg(long, value_enum, help_heading = "Output")]
+    pub dialect: Option<DialectName>,
+    /// Stream the answer in pieces; needs `--output-format stream-json`
+    #[arg(long, help_heading = "Output")]
+    pub include_partial_messages: bool,
+    /// `off` leaves the payload's text out of a structured result, which carries it as a value anyway
+    #[arg(long, value_enum, default_value_t = Switch::On, help_heading = "Output")]
+    pub result_text: Switch,
+    /// Also write the payload or final text to a file, whole or not at all
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub result_file: Option<PathBuf>,
+    /// A sign of life every so many seconds
+    #[arg(long, value_name = "SECS", help_heading = "Output")]
+    pub heartbeat: Option<u64>,
+    /// A line on stderr for every tool call and request
+    #[arg(long, help_heading = "Output", conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// Only errors on stderr
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+    /// Accepted for scripts; there is no colour to turn off
+    #[arg(long, help_heading = "Output")]
+    pub no_color: bool,
+
+    /// The model, as `PROVIDER/MODEL` or a bare name [env: TENON_MODEL]
+    #[arg(short, long, help_heading = "Model")]
+    pub model: Option<String>,
+    /// The provider's address, `/v1` included
+    #[arg(long, value_name = "URL", alias = "openai-base-url", help_heading = "Model")]
+    pub base_url: Option<String>,
+    /// The environment variable that holds the key
+    #[arg(long, value_name = "NAME", help_heading = "Model")]
+    pub api_key_env: Option<String>,
+    /// The provider, for callers that name it apart from the model
+    #[arg(long, value_name = "PROVIDER", help_heading = "Model")]
+    pub auth_type: Option<String>,
+    /// A proxy for requests beyond loopback [env: HTTPS_PROXY]
+    #[arg(long, value_name = "URL", help_heading = "Model")]
+    pub proxy: Option<String>,
+    /// Write the model traffic to a cassette (it holds prompts and file contents, and never a key)
+    #[arg(long, value_name = "FILE", conflicts_with = "replay", help_heading = "Model")]
+    pub record: Option<PathBuf>,
+    /// Answer from a cassette instead of a model
+    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    pub replay: Option<PathBuf>,
+    /// Replace the system prompt
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Model")]
+    pub system_prompt: Option<String>,
+    /// Replace the system prompt by a file's text
+    #[arg(long, value_name = "FILE", conflicts_with = "system_prompt", help_heading = "Model")]
+    pub system_prompt_file: Option<PathBuf>,
+    /// Add to the system prompt
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Model")]
+    pub append_system_prompt: Option<String>,
+
+    /// What may be done without asking: plan, default, auto-edit, yolo
+    #[arg(long, value_name = "MODE", alias = "permission-mode", help_heading = "Tools")]
+    pub approval_mode: Option<String>,
+    /// Allow everything that no rule denies
+    #[arg(short, long, visible_alias = "dangerously-skip-permissions", help_heading = "Tools")]
+    pub yolo: bool,
+    /// Rules for calls that need no asking, such as `write_file` or `Edit(src/**)`
+    #[arg(long, value_name = "RULES", alias = "allowedTools", help_heading = "Tools")]
+    pub allowed_tools: Vec<String>,
+    /// Rules for calls that are refused; a whole tool is not even offered
+    #[arg(long, value_name = "RULES", aliases = ["disallowedTools", "disallowed-tools"], help_heading = "Tools")]
+    pub exclude_tools: Vec<String>,
+    /// Offer only these built-in tools
+    #[arg(long, value_name = "NAMES", alias = "tools", help_heading = "Tools")]
+    pub core_tools: Vec<String>,
+    /// Only read_file, edit and run_shell_command; no settings, no memory
+    #[arg(long, help_heading = "Tools")]
+    pub bare: bool,
+    /// No memory files
+    #[arg(long, help_heading = "Tools")]
+    pub safe_mode: bool,
+    /// A denied call makes the run exit 1
+    #[arg(long, help_heading = "Tools")]
+    pub fail_on_denied: bool,
+    /// `none`: a call that would need asking is denied, which is what happens anyway
+    #[arg(long, value_name = "WHO", help_heading = "Tools")]
+    pub permission_prompts: Option<String>,
+    /// Work in this folder
+    #[arg(short = 'C', long, value_name = "DIR", help_heading = "Tools")]
+    pub cwd: Option<PathBuf>,
+    /// Another folder the tools may use
+    #[arg(long, value_name = "DIR", alias = "include-directories", help_heading = "Tools")]
+    pub add_dir: Vec<PathBuf>,
+
+    /// Model requests (-1: no limit) [default: 100]
+    #[arg(
+        long,
+        value_name = "N",
+        alias = "max-turns",
+        allow_negative_numbers = true,
+        help_heading = "Limits"
+    )]
+    pub max_session_turns: Option<i64>,
+    /// Tool calls (-1: no limit) [default: -1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Limits")]
+    pub max_tool_calls: Option<i64>,
+    /// Time, such as 90, 30s, 5m or 1h (-1: no limit) [default: -1]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, help_heading = "Limits")]
+    pub max_wall_time: Option<String>,
+
+    /// More settings: a file, or JSON
+    #[arg(long, value_name = "FILE|JSON", help_heading = "Settings")]
+    pub settings: Option<String>,
+    /// Which settings files are read: user, project (empty: none)
+    #[arg(long, value_name = "LIST", help_heading = "Settings")]
+    pub setting_sources: Option<String>,
+    /// Trust this project's settings for this run
+    #[arg(long, help_heading = "Settings")]
+    pub trust_project: bool,
+    /// The id of this run in its output
+    #[arg(long, value_name = "UUID", help_heading = "Settings")]
+    pub session_id: Option<String>,
+    /// Keep nothing on disk; large tool outputs go to a private folder that is removed at the end
+    #[arg(long, help_heading = "Settings")]
+    pub no_session: bool,
+
+    #[command(flatten)]
+    pub later: LaterArgs,
+}
+
+/// Flags that exist elsewhere or come later. Each is refused, or accepted with a warning, by `usage.rs`;
+/// none is silently ignored.
+#[derive(Debug, Args)]
+pub struct LaterArgs {
+    #[arg(short = 'i', long, hide = true, allow_hyphen_values = true)]
+    pub prompt_interactive: Option<String>,
+    #[arg(long, hide = true, alias = "experimental-acp")]
+    pub acp: bool,
+    #[arg(short = 'c', long = "continue", hide = true)]
+    pub continue_last: bool,
+    #[arg(short = 'r', long, hide = true, num_args = 0..=1)]
+    pub resume: Option<Option<String>>,
+    #[arg(long, hide = true)]
+    pub fork_session: bool,
+    #[arg(long, hide = true)]
+    pub resume_session_at: Option<String>,
+    #[arg(long, hide = true)]
+    pub session_mirror: bool,
+    #[arg(long, hide = true)]
+    pub fallback_model: Vec<String>,
+    #[arg(long, hide = true, allow_negative_numbers = true)]
+    pub max_budget_usd: Option<f64>,
+    #[arg(long, hide = true)]
+    pub mcp_config: Vec<String>,
+    #[arg(long, hide = true)]
+    pub allowed_mcp_server_names: Vec<String>,
+    #[arg(long, hide = true)]
+    pub strict_mcp_config: bool,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    pub sandbox: Option<String>,
+    #[arg(long, hide = true)]
+    pub permission_prompt_tool: Option<String>,
+    #[arg(long, hide = true)]
+    pub promote_after: Option<String>,
+    #[arg(long, hide = true)]
+    pub max_subagent_depth: Option<String>,
+    #[arg(long, hide = true)]
+    pub effort: Option<String>,
+    #[arg(long, hide = true)]
+    pub thinking: Option<String>,
+    #[arg(long, hide = true)]
+    pub max_thinking_tokens: Option<String>,
+    #[arg(long, hide = true)]
+    pub channel: Option<String>,
+    #[arg(long, hide = true)]
+    pub disabled_slash_commands: Vec<String>,
+    #[arg(long, hide = true)]
+    pub include_hook_events: bool,
+    #[arg(long, hide = true)]
+    pub raw_ansi: bool,
+    #[arg(long, hide = true, num_args = 0..=1)]
+    pub worktree: Option<Option<String>>,
+    #[arg(long, hide = true)]
+    pub insecure: bool,
+    #[arg(long, hide = true)]
+    pub openai_api_key: Option<String>,
+    #[arg(long, hide = true)]
+    pub betas: Vec<String>,
+    #[arg(short = 'e', long, hide = true)]
+    pub extensions: Vec<String>,
+    #[arg(long, hide = true)]
+    pub plugin_dir: Vec<String>,
+    #[arg(long, hide = true)]
+    pub task_budget: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StdinMode {
+    /// Read it if something comes at once
+    Auto,
+    /// Read it to its end, however long that takes
+    Wait,
+    /// Do not look at it
+    Ignore,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InputFormat {
+    Text,
+    StreamJson,
+    StreamChunkJson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// The payload or final text, and nothing else
+    Text,
+    /// One JSON array of all messages
+    Json,
+    /// One JSON message per line, as they come
+    StreamJson,
+    #[value(hide = true)]
+    StreamChunkJson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DialectName {
+    Qwen,
+    #[value(hide = true)]
+    Claude,
+    #[value(hide = true)]
+    Gemini,
+    #[value(hide = true)]
+    Openai,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaMode {
+    Tool,
+    #[value(hide = true)]
+    ResponseFormat,
+    #[value(hide = true)]
+    Auto,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}

@@ -1,0 +1,153 @@
+//! `tenon doctor`: what works on this machine, and what to do about the rest.
+
+use std::fmt::Write;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::time::Duration;
+
+use tenon_config::{ModelFlags, ProjectTrust, Sources, Surroundings, choose_model};
+use tenon_core::Failure;
+
+use crate::manual::print;
+use crate::surroundings;
+
+/// A server that is there answers at once.
+const CONNECT: Duration = Duration::from_secs(3);
+
+struct Finding {
+    ok: bool,
+    what: String,
+    advice: Option<String>,
+}
+
+pub fn main() -> u8 {
+    let here = surroundings::collect(None);
+    let findings = [version(), home(&here), settings(&here), model(&here), shell(&here)];
+    let mut text = String::new();
+    for Finding { ok, what, advice } in &findings {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{} {what}", if *ok { "ok  " } else { "FAIL" });
+        if let Some(advice) = advice {
+            let _ = writeln!(text, "     hint: {advice}");
+        }
+    }
+    let healthy = findings.iter().all(|finding| finding.ok);
+    print(text.as_bytes()).max(u8::from(!healthy))
+}
+
+fn ok(what: impl Into<String>) -> Finding {
+    Finding { ok: true, what: what.into(), advice: None }
+}
+
+fn fail(what: impl Into<String>, advice: Option<String>) -> Finding {
+    Finding { ok: false, what: what.into(), advice }
+}
+
+fn version() -> Finding {
+    ok(format!("tenon {} on {}", env!("CARGO_PKG_VERSION"), std::env::consts::OS))
+}
+
+fn home(here: &Surroundings) -> Finding {
+    let Some(home) = &here.tenon_home else {
+        return fail(
+            "no folder for settings: neither `TENON_HOME` nor `HOME` is set",
+            Some("set `HOME`".to_owned()),
+        );
+    };
+    // The folder is made when it is first needed; what counts is whether it could be.
+    let nearest = home.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    match is_writable(nearest) {
+        true => ok(format!("settings and outputs: {}", home.display())),
+        false => fail(
+            format!("`{}` cannot be written", nearest.display()),
+            Some(
+                "set `TENON_HOME` to a folder of yours; runs work without it, but keep no large outputs"
+                    .to_owned(),
+            ),
+        ),
+    }
+}
+
+fn is_writable(folder: &Path) -> bool {
+    let trial = folder.join(format!(".tenon-doctor-{}", std::process::id()));
+    std::fs::write(&trial, b"").and_then(|()| std::fs::remove_file(&trial)).is_ok()
+}
+
+fn settings(here: &Surroundings) -> Finding {
+    match tenon_config::load(here, &Sources::all(), ProjectTrust::Pinned) {
+        Ok(loaded) if loaded.warnings.is_empty() => ok("settings: valid"),
+        Ok(loaded) => Finding {
+            ok: true,
+            what: "settings: valid, with warnings".to_owned(),
+            advice: Some(loaded.warnings.join("\n           ")),
+        },
+        Err(error) => {
+            let failure = Failure::from(error);
+            fail(format!("settings: {}", failure.message), failure.hint)
+        }
+    }
+}
+
+fn model(here: &Surroundings) -> Finding {
+    let Ok(loaded) = tenon_config::load(here, &Sources::all(), ProjectTrust::Pinned) else {
+        return fail("model: not looked at, because the settings are not valid", None);
+    };
+    match choose_model(ModelFlags::default(), &loaded.settings, &here.env) {
+        Ok(choice) => {
+            let key = if choice.api_key.is_some() { "with a key" } else { "without a key" };
+            let what =
+                format!("model: `{}/{}` at {} {key}", choice.provider, choice.model_id, choice.base_url);
+            match reachable(&choice.base_url) {
+                Ok(()) => ok(what),
+                Err(error) => fail(
+                    format!("{what}: {error}"),
+                    Some(
+                        "start the server, or check the address and your network (`HTTPS_PROXY`)".to_owned(),
+                    ),
+                ),
+            }
+        }
+        Err(error) => {
+            let failure = Failure::from(error);
+            fail(format!("model: {}", failure.message), failure.hint)
+        }
+    }
+}
+
+fn reachable(base_url: &str) -> Result<(), String> {
+    let (scheme, rest) = base_url.split_once("://").unwrap_or(("https", base_url));
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let authority = authority.rsplit('@').next().unwrap_or_default();
+    let has_port = authority
+        .rsplit(':')
+        .next()
+        .is_some_and(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()))
+        && authority.contains(':');
+    let target = match (has_port, scheme) {
+        (true, _) => authority.to_owned(),
+        (false, "http") => format!("{authority}:80"),
+        (false, _) => format!("{authority}:443"),
+    };
+    let address = target
+        .to_socket_addrs()
+        .map_err(|error| format!("its name cannot be looked up ({error})"))?
+        .next()
+        .ok_or_else(|| "its name has no address".to_owned())?;
+    TcpStream::connect_timeout(&address, CONNECT)
+        .map(drop)
+        .map_err(|error| format!("it does not answer ({error})"))
+}
+
+fn shell(here: &Surroundings) -> Finding {
+    let found = here
+        .env
+        .get("PATH")
+        .is_some_and(|path| std::env::split_paths(path).any(|folder| folder.join("bash").is_file()));
+    match found {
+        true => ok("shell: bash"),
+        false => fail(
+            "shell: `bash` is not in `PATH`",
+            Some("install bash; `run_shell_command` needs it".to_owned()),
+        ),
+    }
+}

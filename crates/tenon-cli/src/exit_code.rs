@@ -1,0 +1,34 @@
+//! The only place that ends the process.
+//!
+//! Which failure has which code is one table: [`tenon_core::exit_code`], read through
+//! `Outcome::exit_code`. What happened to stdout can only make it worse.
+
+use std::process::ExitCode;
+
+use tenon_core::Outcome;
+
+use crate::stderr::line;
+use crate::stdout::Written;
+
+/// The exit code of a run: success means that the result was written and flushed.
+pub fn exit_code_of(outcome: &Outcome, written: &Written) -> u8 {
+    match written {
+        Written::All => outcome.exit_code(),
+        // The reader left. If it has the result it has what it wanted, else the run was for nothing.
+        Written::ReaderGone => 1,
+        Written::Failed(error) => {
+            line(&format!("error[input]: stdout could not be written: {error}"));
+            outcome.exit_code().max(1)
+        }
+    }
+}
+
+pub fn exit(code: u8) -> ExitCode {
+    ExitCode::from(code)
+}
+
+/// Ends the process without waiting for anything.
+#[expect(clippy::exit, reason = "a second signal must work whatever the program is doing")]
+pub fn exit_now(code: u8) -> ! {
+    std::process::exit(i32::from(code))
+}

@@ -1,0 +1,78 @@
+//! The prompt: from flags, words, a file and stdin, put together in that order of trust.
+
+use std::io::Read;
+use std::path::Path;
+
+use tenon_agent::Stop;
+use tenon_core::{ErrorClass, Failure};
+
+use crate::args::RunArgs;
+use crate::stdin::{self, Piped};
+
+/// A prompt file larger than this is a mistake.
+const MAX_PROMPT_FILE: u64 = 8 * 1024 * 1024;
+
+#[derive(Debug)]
+pub struct Input {
+    pub prompt: String,
+    pub warnings: Vec<String>,
+}
+
+/// Stdin, when there is any, stands before the prompt, with a blank line between.
+pub async fn read(
+    args: &RunArgs,
+    started_in: &Path,
+    stdin_is_terminal: bool,
+    stop: &Stop,
+) -> Result<Input, Failure> {
+    let given = given_prompt(args, started_in)?;
+    let dash = args.words.iter().any(|word| word == "-");
+    let patience = stdin::patience(args.stdin, given.is_some(), dash, stdin_is_terminal);
+    let Piped { text, warning } = stdin::read(patience, stop).await?;
+    let prompt = match (text.trim().is_empty(), given) {
+        (true, Some(prompt)) => prompt,
+        (true, None) => String::new(),
+        (false, Some(prompt)) => format!("{}\n\n{prompt}", text.trim_end_matches(['\n', '\r'])),
+        (false, None) => text,
+    };
+    if prompt.trim().is_empty() {
+        return Err(Failure::new(
+            ErrorClass::Input,
+            "there is no prompt: stdin and the prompt given are empty",
+        )
+        .hint("give one with `-p`, as bare words, in a `--prompt-file`, or piped to stdin"));
+    }
+    Ok(Input { prompt, warnings: warning.into_iter().collect() })
+}
+
+fn given_prompt(args: &RunArgs, started_in: &Path) -> Result<Option<String>, Failure> {
+    if let Some(prompt) = &args.prompt {
+        return Ok(Some(prompt.clone()));
+    }
+    if let Some(file) = &args.prompt_file {
+        return read_text_file(&started_in.join(file), "--prompt-file").map(Some);
+    }
+    let words: Vec<&str> = args.words.iter().map(String::as_str).filter(|word| *word != "-").collect();
+    Ok((!words.is_empty()).then(|| words.join(" ")))
+}
+
+/// A file the user named in a flag: regular, bounded, text.
+pub fn read_text_file(path: &Path, flag: &str) -> Result<String, Failure> {
+    let cannot = |why: String| {
+        Failure::new(ErrorClass::Input, format!("`{flag} {}` cannot be read: {why}", path.display()))
+    };
+    // Asked before opening: opening a FIFO would wait for a writer.
+    let meta = std::fs::metadata(path).map_err(|error| cannot(error.to_string()))?;
+    if !meta.is_file() {
+        return Err(cannot("it is not a regular file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_PROMPT_FILE + 1).read_to_end(&mut bytes))
+        .map_err(|error| cannot(error.to_string()))?;
+    if bytes.len() as u64 > MAX_PROMPT_FILE {
+        return Err(cannot(format!("it has more than {} MiB", MAX_PROMPT_FILE / 1024 / 1024)));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| cannot("it is not valid UTF-8".to_owned()))?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}

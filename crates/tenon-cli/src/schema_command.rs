@@ -1,0 +1,52 @@
+//! `tenon schema check` and `tenon schema print`.
+
+use tenon_contract::{Schema, SchemaError};
+use tenon_core::{ErrorClass, exit_code};
+use tenon_wire::Dialect;
+
+use crate::args::{DialectName, SchemaCommand};
+use crate::manual::print;
+use crate::stderr::line;
+use crate::surroundings;
+
+pub fn main(command: SchemaCommand) -> u8 {
+    match command {
+        SchemaCommand::Check { schema } => check(&schema),
+        SchemaCommand::Print { dialect: DialectName::Qwen } => {
+            let schema = tenon_wire::published_schema(Dialect::Qwen);
+            print(format!("{schema:#}\n").as_bytes())
+        }
+        SchemaCommand::Print { .. } => {
+            line("error[usage]: this dialect is not in this version");
+            line("hint: `qwen` is");
+            exit_code(ErrorClass::Usage)
+        }
+    }
+}
+
+fn check(argument: &str) -> u8 {
+    match load(argument) {
+        Ok(schema) => {
+            for warning in schema.warnings() {
+                line(&format!("warning: {warning}"));
+            }
+            print(format!("ok: a contract ({})\n", schema.draft().name()).as_bytes())
+        }
+        Err(error) => {
+            let code = print(format!("not a contract: {error}\n").as_bytes());
+            if let Some(hint) = error.hint() {
+                line(&format!("hint: {hint}"));
+            }
+            code.max(exit_code(ErrorClass::Config))
+        }
+    }
+}
+
+/// A bare path is understood too: here the argument can be nothing else.
+fn load(argument: &str) -> Result<Schema, SchemaError> {
+    let here = surroundings::collect(None);
+    let text = argument.trim_start();
+    let is_path = !text.starts_with(['@', '{', '[', '"']) && here.cwd.join(argument).exists();
+    let argument = if is_path { format!("@{argument}") } else { argument.to_owned() };
+    tenon_contract::load(&argument, &here.cwd, here.home.as_deref())
+}

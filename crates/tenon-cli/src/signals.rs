@@ -1,0 +1,33 @@
+//! Ctrl-C and `kill`: the first stops the run in order, the second ends the process at once.
+
+use tenon_agent::Stop;
+use tenon_core::{ErrorClass, Failure, Signal, exit_code};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::exit_code::exit_now;
+
+/// Listens from now on. Without handlers (which does not happen on Linux) signals keep their defaults.
+pub fn listen(stop: Stop) {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return;
+    };
+    tokio::spawn(async move {
+        let mut signalled = false;
+        loop {
+            let (signal, name) = tokio::select! {
+                _ = interrupt.recv() => (Signal::Int, "SIGINT"),
+                _ = terminate.recv() => (Signal::Term, "SIGTERM"),
+            };
+            if signalled {
+                exit_now(exit_code(ErrorClass::Interrupted(signal)));
+            }
+            signalled = true;
+            stop.now(Failure::new(
+                ErrorClass::Interrupted(signal),
+                format!("the run was interrupted ({name})"),
+            ));
+        }
+    });
+}

@@ -1,0 +1,181 @@
+//! The one writer of stdout.
+//!
+//! Events are encoded where they happen and written by a thread of their own, so that a slow reader
+//! never holds up signals or tools. Lines that are ready together share a write. When a reader falls
+//! [`MAX_QUEUED`] behind, the agent pauses until it has caught up.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use tenon_agent::{EventSink, Stop};
+use tenon_core::{BoxFut, ErrorClass, Event, EventKind, Failure};
+use tenon_wire::Encoder;
+use tokio::sync::Notify;
+
+use crate::stderr::Reporter;
+
+/// What may wait for a slow reader before the agent pauses.
+const MAX_QUEUED: usize = 8 * 1024 * 1024;
+
+pub struct Stdout {
+    shared: Arc<Shared>,
+    reporter: Reporter,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Wakes the writer.
+    work: Condvar,
+    /// Wakes an agent that waits for a slow reader.
+    drained: Notify,
+}
+
+struct State {
+    encoder: Box<dyn Encoder>,
+    queue: Vec<u8>,
+    /// Taken from the queue and not yet written.
+    writing: usize,
+    result_queued: bool,
+    closing: bool,
+    error: Option<io::Error>,
+}
+
+/// How writing ended.
+#[derive(Debug)]
+pub enum Written {
+    /// Everything was written and flushed.
+    All,
+    /// The reader went away.
+    ReaderGone,
+    Failed(io::Error),
+}
+
+impl Stdout {
+    /// `stop` ends the run when nobody reads any longer.
+    pub fn new(encoder: Box<dyn Encoder>, reporter: Reporter, stop: Stop) -> Stdout {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                encoder,
+                queue: Vec::new(),
+                writing: 0,
+                result_queued: false,
+                closing: false,
+                error: None,
+            }),
+            work: Condvar::new(),
+            drained: Notify::new(),
+        });
+        let for_writer = Arc::clone(&shared);
+        let writer = std::thread::spawn(move || write_all(&for_writer, &stop));
+        Stdout { shared, reporter, writer: Mutex::new(Some(writer)) }
+    }
+
+    /// Waits until everything is written. Call it last.
+    pub fn finish(&self) -> Written {
+        self.shared.lock().closing = true;
+        self.shared.work.notify_one();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            // The writer has nothing that could panic but the write itself, whose error it keeps.
+            let _ = writer.join();
+        }
+        match self.shared.lock().error.take() {
+            None => Written::All,
+            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => Written::ReaderGone,
+            Some(error) => Written::Failed(error),
+        }
+    }
+}
+
+impl EventSink for Stdout {
+    fn emit(&self, event: Event) {
+        self.reporter.report(&event);
+        // Pieces of an answer come in bursts; `flush` sends them together.
+        let in_a_burst = matches!(
+            event.kind,
+            EventKind::PartDelta { .. } | EventKind::PartStarted { .. } | EventKind::StructuredPartial { .. }
+        );
+        let mut state = self.shared.lock();
+        let State { encoder, queue, .. } = &mut *state;
+        encoder.encode(&event, queue);
+        state.result_queued |= matches!(event.kind, EventKind::RunFinished(_));
+        if !in_a_burst && !state.queue.is_empty() {
+            self.shared.work.notify_one();
+        }
+    }
+
+    fn flush(&self) {
+        if !self.shared.lock().queue.is_empty() {
+            self.shared.work.notify_one();
+        }
+    }
+
+    fn blocked(&self) -> Option<BoxFut<'_, ()>> {
+        if !self.shared.is_full() {
+            return None;
+        }
+        self.shared.work.notify_one();
+        Some(Box::pin(async {
+            loop {
+                let drained = self.shared.drained.notified();
+                if !self.shared.is_full() {
+                    return;
+                }
+                drained.await;
+            }
+        }))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_full(&self) -> bool {
+        let state = self.lock();
+        state.error.is_none() && state.queue.len() + state.writing > MAX_QUEUED
+    }
+}
+
+fn write_all(shared: &Shared, stop: &Stop) {
+    let mut batch = Vec::new();
+    loop {
+        let mut state = shared.lock();
+        while state.queue.is_empty() && !state.closing {
+            state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.queue.is_empty() {
+            return;
+        }
+        batch.clear();
+        std::mem::swap(&mut batch, &mut state.queue);
+        state.writing = batch.len();
+        let failed = state.error.is_some();
+        drop(state);
+        // Unbuffered: a batch is whole lines already, and each write is one system call.
+        let result = if failed { Ok(()) } else { write_batch(&batch) };
+        let mut state = shared.lock();
+        state.writing = 0;
+        if let Err(error) = result {
+            if !state.result_queued {
+                stop.now(cannot_write(&error));
+            }
+            state.error = Some(error);
+        }
+        drop(state);
+        shared.drained.notify_waiters();
+    }
+}
+
+fn write_batch(batch: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(batch)?;
+    stdout.flush()
+}
+
+fn cannot_write(error: &io::Error) -> Failure {
+    Failure::new(ErrorClass::Internal, format!("stdout could not be written: {error}"))
+}

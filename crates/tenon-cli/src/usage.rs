@@ -1,0 +1,228 @@
+//! Which flags go together, which are not in this version, and what looks like a typo.
+//!
+//! Everything here is decided before anything is read or paid for. A problem is a usage error: exit 2,
+//! stderr only.
+
+use crate::args::{DialectName, InputFormat, LaterArgs, OutputFormat, RunArgs, SchemaMode};
+
+/// Commands that tenon has, and those it will have.
+const COMMANDS: [&str; 6] = ["schema", "trust", "doctor", "completions", "man", "help"];
+const LATER_COMMANDS: [&str; 5] = ["flow", "goal", "sessions", "local", "mcp"];
+/// Bare words this close to a command are taken for a typo of it.
+const TYPO_DISTANCE: usize = 2;
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct UsageError {
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl UsageError {
+    fn new(message: impl Into<String>) -> UsageError {
+        UsageError { message: message.into(), hint: None }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> UsageError {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// What the surroundings contribute to the question whether the flags make sense.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    pub stdin_is_terminal: bool,
+    /// `--` was typed: what follows is a prompt, whatever it looks like.
+    pub prompt_forced: bool,
+    /// `TENON_DIALECT`.
+    pub env_dialect: Option<&'a str>,
+}
+
+/// Checks everything; returns warnings for flags that are accepted and do nothing.
+pub fn check(args: &RunArgs, situation: Situation<'_>) -> Result<Vec<String>, UsageError> {
+    check_words(args, situation)?;
+    check_contract(args, situation)?;
+    check_prompt(args)?;
+    check_formats(args, situation)?;
+    check_permissions(args)?;
+    check_later(args)?;
+    Ok(no_op_warnings(&args.later))
+}
+
+fn check_words(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageError> {
+    let Some(first) = args.words.first() else { return Ok(()) };
+    if args.prompt.is_some() || args.prompt_file.is_some() {
+        if args.words.iter().any(|word| word != "-") {
+            return Err(UsageError::new(
+                "a prompt was given twice: as `--prompt` or `--prompt-file`, and as bare words",
+            )
+            .hint("a list flag takes commas: `--allowed-tools a,b`; use one way to give the prompt"));
+        }
+        return Ok(());
+    }
+    if situation.prompt_forced || first.contains(char::is_whitespace) {
+        return Ok(());
+    }
+    let force = "to use it as a prompt, write `tenon -p \"…\"` or `tenon -- …`";
+    if LATER_COMMANDS.contains(&first.as_str()) {
+        return Err(UsageError::new(format!("`tenon {first}` is not in this version")).hint(force));
+    }
+    let near = COMMANDS
+        .iter()
+        .chain(&LATER_COMMANDS)
+        .map(|command| (strsim::damerau_levenshtein(first, command), command))
+        .filter(|(distance, command)| *distance <= TYPO_DISTANCE.min(command.len() / 2))
+        .min();
+    match near {
+        Some((_, command)) => {
+            Err(UsageError::new(format!("`{first}` is not a command; did you mean `tenon {command}`?"))
+                .hint(force))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_contract(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageError> {
+    if args.json_schema.is_none() {
+        if args.max_schema_retries.is_some() {
+            return Err(UsageError::new("`--max-schema-retries` needs `--json-schema`"));
+        }
+        if args.schema_nudge > 0 {
+            return Err(UsageError::new("`--schema-nudge` needs `--json-schema`"));
+        }
+        return Ok(());
+    }
+    let refuse = |with: &str, why: &str| {
+        Err(UsageError::new(format!("`--json-schema` cannot be used with `{with}`: {why}")))
+    };
+    if args.later.prompt_interactive.is_some() {
+        return refuse(
+            "--prompt-interactive (-i)",
+            "only a headless run ends with the first accepted answer",
+        );
+    }
+    if args.input_format != InputFormat::Text {
+        return refuse(
+            "--input-format stream-json",
+            "the first accepted answer ends the run, and a session has many turns",
+        );
+    }
+    if args.later.acp {
+        return refuse("--acp", "only a headless run ends with the first accepted answer");
+    }
+    if !has_prompt(args) && situation.stdin_is_terminal {
+        return Err(UsageError::new("`--json-schema` needs a prompt")
+            .hint("give one with `-p`, as bare words, or piped to stdin"));
+    }
+    Ok(())
+}
+
+fn check_prompt(args: &RunArgs) -> Result<(), UsageError> {
+    if args.prompt.is_some() && args.later.prompt_interactive.is_some() {
+        return Err(UsageError::new("`--prompt` and `--prompt-interactive` cannot be used together"));
+    }
+    if args.words.len() > 1 && args.words.iter().any(|word| word == "-") {
+        return Err(UsageError::new("`-` stands alone: it means that stdin is the prompt"));
+    }
+    Ok(())
+}
+
+fn check_formats(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageError> {
+    if args.include_partial_messages && args.output_format != Some(OutputFormat::StreamJson) {
+        return Err(UsageError::new("`--include-partial-messages` needs `--output-format stream-json`"));
+    }
+    if args.output_format == Some(OutputFormat::StreamChunkJson) {
+        return Err(later("--output-format stream-chunk-json"));
+    }
+    if args.input_format != InputFormat::Text {
+        return Err(later("--input-format stream-json"));
+    }
+    let other = match (args.dialect, situation.env_dialect) {
+        (None | Some(DialectName::Qwen), None | Some("" | "qwen")) | (Some(DialectName::Qwen), Some(_)) => {
+            None
+        }
+        (Some(_), _) => Some("the dialect given with `--dialect`".to_owned()),
+        (None, Some(name)) => Some(format!("the dialect `{name}` of `TENON_DIALECT`")),
+    };
+    match other {
+        Some(what) => Err(UsageError::new(format!("{what} is not in this version")).hint("`qwen` is")),
+        None => Ok(()),
+    }
+}
+
+fn check_permissions(args: &RunArgs) -> Result<(), UsageError> {
+    if args.yolo && args.approval_mode.is_some() {
+        return Err(UsageError::new("`--yolo` and `--approval-mode` cannot be used together")
+            .hint("use `--approval-mode yolo`"));
+    }
+    match args.permission_prompts.as_deref() {
+        None | Some("none") => Ok(()),
+        Some(other) => Err(UsageError::new(format!("`--permission-prompts {other}` is not known"))
+            .hint("the only value is `none`")),
+    }
+}
+
+fn check_later(args: &RunArgs) -> Result<(), UsageError> {
+    let flags = &args.later;
+    if flags.openai_api_key.is_some() {
+        return Err(UsageError::new("a key is never given as a flag: others on this machine could read it")
+            .hint("set `OPENAI_API_KEY`, or name another variable with `--api-key-env`"));
+    }
+    if flags.insecure {
+        return Err(UsageError::new("`--insecure` is refused: a key would go to whoever answers")
+            .hint("add the server's certificate with `SSL_CERT_FILE`"));
+    }
+    let given = [
+        ("--prompt-interactive", flags.prompt_interactive.is_some()),
+        ("--acp", flags.acp),
+        ("--continue", flags.continue_last),
+        ("--resume", flags.resume.is_some()),
+        ("--fork-session", flags.fork_session),
+        ("--resume-session-at", flags.resume_session_at.is_some()),
+        ("--session-mirror", flags.session_mirror),
+        ("--fallback-model", !flags.fallback_model.is_empty()),
+        ("--max-budget-usd", flags.max_budget_usd.is_some_and(|limit| limit >= 0.0)),
+        ("--mcp-config", !flags.mcp_config.is_empty()),
+        ("--allowed-mcp-server-names", !flags.allowed_mcp_server_names.is_empty()),
+        ("--strict-mcp-config", flags.strict_mcp_config),
+        ("--sandbox", flags.sandbox.as_deref().is_some_and(|mode| mode != "off")),
+        ("--permission-prompt-tool", flags.permission_prompt_tool.is_some()),
+        ("--promote-after", flags.promote_after.is_some()),
+        ("--max-subagent-depth", flags.max_subagent_depth.is_some()),
+        ("--effort", flags.effort.is_some()),
+        ("--thinking", flags.thinking.is_some()),
+        ("--max-thinking-tokens", flags.max_thinking_tokens.is_some()),
+        ("--channel", flags.channel.is_some()),
+        ("--disabled-slash-commands", !flags.disabled_slash_commands.is_empty()),
+        ("--include-hook-events", flags.include_hook_events),
+        ("--raw-ansi", flags.raw_ansi),
+        ("--worktree", flags.worktree.is_some()),
+        ("--schema-mode", args.schema_mode != SchemaMode::Tool),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(later(flag)),
+        None => Ok(()),
+    }
+}
+
+fn no_op_warnings(flags: &LaterArgs) -> Vec<String> {
+    let given = [
+        ("--betas", !flags.betas.is_empty()),
+        ("--extensions", !flags.extensions.is_empty()),
+        ("--plugin-dir", !flags.plugin_dir.is_empty()),
+        ("--task-budget", flags.task_budget.is_some()),
+    ];
+    given
+        .iter()
+        .filter(|(_, given)| *given)
+        .map(|(flag, _)| format!("`{flag}` has no effect in tenon"))
+        .collect()
+}
+
+fn later(flag: &str) -> UsageError {
+    UsageError::new(format!("`{flag}` is not in this version"))
+}
+
+pub fn has_prompt(args: &RunArgs) -> bool {
+    args.prompt.is_some() || args.prompt_file.is_some() || args.words.iter().any(|word| word != "-")
+}
