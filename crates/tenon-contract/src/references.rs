@@ -1,0 +1,110 @@
+//! Where a `$ref` leads. References stay inside the schema: nothing is read or fetched, ever.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::pointer::{from_fragment, join, steps};
+use crate::schema_error::Problem;
+use crate::{Draft, show};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Reference {
+    /// Where the reference stands.
+    pub pointer: String,
+    pub target: String,
+}
+
+/// The pointer that a reference leads to, or nothing if only the validator can tell: by an anchor, or by
+/// the address that an `$id` gives to a part of the schema.
+pub(crate) fn resolve(
+    reference: &Reference,
+    root: &Value,
+    anchors: &HashSet<String>,
+    nested_ids: bool,
+) -> Result<Option<String>, Problem> {
+    let target = reference.target.as_str();
+    let Some(fragment) = target.strip_prefix('#') else {
+        let address = target.split('#').next().unwrap_or(target);
+        // Addresses are compared by the validator; without any `$id` there is nothing they could match.
+        let could_match = nested_ids || root.get("$id").or_else(|| root.get("id")).is_some();
+        return if could_match || Draft::from_uri(address).is_some() {
+            Ok(None)
+        } else {
+            Err(outside(reference))
+        };
+    };
+    if nested_ids {
+        return Ok(None);
+    }
+    let Some(pointer) = from_fragment(fragment) else {
+        return Err(dangling(reference, root));
+    };
+    if !pointer.is_empty() && !pointer.starts_with('/') {
+        return if anchors.contains(&pointer) { Ok(None) } else { Err(dangling(reference, root)) };
+    }
+    if root.pointer(&pointer).is_some() { Ok(Some(pointer)) } else { Err(dangling(reference, root)) }
+}
+
+/// A reference that leaves the schema.
+pub(crate) fn outside(reference: &Reference) -> Problem {
+    let message = format!("`{}` is outside this schema, and references are not fetched", reference.target);
+    Problem::new(&reference.pointer, message)
+        .hint("copy what it refers to into `$defs` and refer to it as `#/$defs/…`")
+}
+
+fn dangling(reference: &Reference, root: &Value) -> Problem {
+    let message = format!("`{}` leads to nothing in this schema", reference.target);
+    let problem = Problem::new(&reference.pointer, message);
+    let wanted = steps(&reference.target).last().unwrap_or_default();
+    let definitions = |place: &'static str| {
+        root.get(place).and_then(Value::as_object).into_iter().flatten().map(move |(name, _)| (place, name))
+    };
+    let all: Vec<(&str, &String)> = definitions("$defs").chain(definitions("definitions")).collect();
+    let near = match all.iter().find(|(_, name)| **name == wanted) {
+        Some(found) => Some(*found),
+        None => show::nearest(&wanted, all.iter().map(|(_, name)| name.as_str()))
+            .and_then(|near| all.iter().copied().find(|(_, name)| *name == near)),
+    };
+    match near {
+        Some((place, name)) => problem.hint(format!("did you mean `#{}`?", join(&format!("/{place}"), name))),
+        None => problem,
+    }
+}
+
+/// A longer schema is shown with its largest parts left out.
+const MAX_FORM_CHARS: usize = 2000;
+
+/// The same schema with its `$ref` moved into `allOf`, where its neighbours count.
+pub(crate) fn all_of_form(members: &Map<String, Value>) -> String {
+    let reference = json!({ "$ref": members.get("$ref") });
+    let mut form = Map::new();
+    for (name, value) in members {
+        match name.as_str() {
+            "$ref" if members.contains_key("allOf") => {}
+            "$ref" => {
+                form.insert("allOf".to_owned(), json!([reference]));
+            }
+            "allOf" => {
+                let mut list = vec![reference.clone()];
+                list.extend(value.as_array().into_iter().flatten().cloned());
+                form.insert("allOf".to_owned(), Value::Array(list));
+            }
+            _ => {
+                form.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    let text = Value::Object(form.clone()).to_string();
+    if text.chars().count() <= MAX_FORM_CHARS {
+        return text;
+    }
+    let parts: Vec<String> = form
+        .iter()
+        .map(|(name, value)| match value.to_string() {
+            long if long.len() > 100 && name != "allOf" => format!("{}:{{…}}", Value::from(name.as_str())),
+            short => format!("{}:{short}", Value::from(name.as_str())),
+        })
+        .collect();
+    show::cut(&format!("{{{}}}", parts.join(",")), MAX_FORM_CHARS)
+}
