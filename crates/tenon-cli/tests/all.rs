@@ -1,0 +1,37 @@
+//! The built binary against a scripted model server: whole outputs, exit codes, files.
+
+#[path = "all/bad_input.rs"]
+mod bad_input;
+#[path = "all/contract.rs"]
+mod contract;
+#[path = "all/docs.rs"]
+mod docs;
+#[path = "all/layout.rs"]
+mod layout;
+#[path = "all/output.rs"]
+mod output;
+#[path = "all/partials.rs"]
+mod partials;
+#[path = "all/permissions.rs"]
+mod permissions;
+#[path = "all/pipes.rs"]
+mod pipes;
+#[path = "all/replay.rs"]
+mod replay;
+#[path = "all/settings.rs"]
+mod settings;
+#[path = "all/signals.rs"]
+mod signals;
+#[path = "all/stdin.rs"]
+mod stdin;
+#[path = "all/tools.rs"]
+mod tools;
+#[path = "all/usage.rs"]
+mod usage;
+
+use tenon_testkit::Tenon;
+
+/// The binary under test, in a folder and a home of its own.
+fn tenon() -> Tenon {
+    Tenon::new(env!("CARGO_BIN_EXE_tenon"))
+}
