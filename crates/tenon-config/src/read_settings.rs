@@ -61,6 +61,7 @@ const HOOK_EVENTS: [&str; 22] = [
     "TodoCompleted",
     "InstructionsLoaded",
 ];
+const VARIABLE_NAME_HINT: &str = "write the variable's name alone, such as `MY_PROVIDER_KEY`";
 /// Headers whose value is a secret.
 const SECRET_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 /// How keys of well-known services begin.
@@ -175,9 +176,8 @@ fn variable_name(reader: &mut Reader<'_>, path: &str, node: &Node<'_>) -> Option
     if is_variable_name(name) {
         return Some(name.to_owned());
     }
-    let hint = "write the variable's name alone, such as `MY_PROVIDER_KEY`";
     let message = format!("`{path}` must be the name of an environment variable");
-    reader.error(node.start(), message, Some(hint.to_owned()));
+    reader.error(node.start(), message, Some(VARIABLE_NAME_HINT.to_owned()));
     None
 }
 
@@ -238,20 +238,16 @@ fn permissions(reader: &mut Reader<'_>, node: &Node<'_>) -> Permissions {
 
 /// A rule that nobody can read would protect nobody, so its shape is checked here.
 fn rules(reader: &mut Reader<'_>, path: &str, node: &Node<'_>) -> Vec<String> {
-    let rules = reader.strings(path, node).unwrap_or_default();
-    for rule in &rules {
+    let fault = |rule: &str| {
         let trimmed = rule.trim();
         let shaped = match trimmed.split_once('(') {
             Some((tool, inside)) => !tool.trim().is_empty() && inside.ends_with(')'),
             None => !trimmed.is_empty() && !trimmed.contains(')'),
         };
-        if !shaped {
-            let message = format!("`{path}`: `{}` is not a rule", quotable(rule));
-            let hint = "a rule is a tool, `write_file`, or a tool with what it covers, `Bash(git status)`";
-            reader.error(node.start(), message, Some(hint.to_owned()));
-        }
-    }
-    rules
+        let hint = "a rule is a tool, `write_file`, or a tool with what it covers, `Bash(git status)`";
+        (!shaped).then(|| (format!("is `{}`, which is not a rule", quotable(rule)), hint))
+    };
+    reader.strings_that(path, node, fault).unwrap_or_default()
 }
 
 fn mcp_servers(reader: &mut Reader<'_>, node: &Node<'_>) -> Map<String, Value> {
@@ -340,7 +336,12 @@ fn shell(reader: &mut Reader<'_>, node: &Node<'_>) -> ShellSettings {
         let path = format!("tools.shell.{key}");
         match key {
             "passEnv" => {
-                let names = reader.without_expansion(|reader| reader.strings(&path, node));
+                let names = reader.without_expansion(|reader| {
+                    reader.strings_that(&path, node, |name| {
+                        let fault = "must be the name of an environment variable".to_owned();
+                        (!is_variable_name(name)).then_some((fault, VARIABLE_NAME_HINT))
+                    })
+                });
                 shell.pass_env = names.unwrap_or_default();
             }
             "defaultTimeoutMs" => shell.default_timeout_ms = reader.whole(&path, node, 1),

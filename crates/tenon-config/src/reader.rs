@@ -62,8 +62,8 @@ impl<'a> Reader<'a> {
         let root = match parse_to_ast(self.text, &CollectOptions::default(), &options) {
             Ok(parsed) => parsed.value?,
             Err(error) => {
-                let detail = error.kind().to_string().to_lowercase();
-                self.error(error.range().start, format!("this is not valid JSON: {detail}"), None);
+                let message = format!("this is not valid JSON ({})", error.kind());
+                self.error(error.range().start, message, None);
                 return None;
             }
         };
@@ -178,13 +178,30 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn strings(&mut self, path: &str, node: &Node<'_>) -> Option<Vec<String>> {
+        self.strings_that(path, node, |_| None)
+    }
+
+    /// A list of strings, each of which `fault` finds nothing wrong with: else a message and a hint.
+    pub(crate) fn strings_that(
+        &mut self,
+        path: &str,
+        node: &Node<'_>,
+        fault: impl Fn(&str) -> Option<(String, &'static str)>,
+    ) -> Option<Vec<String>> {
         let Some(array) = node.as_array() else {
             self.wrong_type(path, "a list of strings", node);
             return None;
         };
         let mut strings = Vec::new();
         for (index, element) in array.elements.iter().enumerate() {
-            strings.extend(self.string(&format!("{path}[{index}]"), element));
+            let path = format!("{path}[{index}]");
+            let Some(string) = self.string(&path, element) else { continue };
+            match fault(&string) {
+                Some((fault, hint)) => {
+                    self.error(element.start(), format!("`{path}` {fault}"), Some(hint.to_owned()));
+                }
+                None => strings.push(string),
+            }
         }
         Some(strings)
     }

@@ -60,6 +60,13 @@ impl Settings {
         }
     }
 
+    /// How long a shell command may take that names no limit: `tools.shell.defaultTimeoutMs`, else
+    /// `timeouts.shell`, and never more than `timeouts.shellMax`.
+    pub fn shell_timeout(&self) -> Duration {
+        let named = self.tools.shell.default_timeout_ms.map(Duration::from_millis);
+        named.unwrap_or(self.timeouts.shell()).min(self.timeouts.shell_max())
+    }
+
     pub fn provider(&self, name: &str) -> Option<&Provider> {
         self.providers.iter().find(|(known, _)| known == name).map(|(_, provider)| provider)
     }

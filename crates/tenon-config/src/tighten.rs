@@ -4,9 +4,7 @@
 //! Deny and ask rules and excluded tools add up, limits and the mode only go down. All else is ignored and
 //! named. Whether a project is trusted is decided in `trust.rs`.
 
-use crate::settings::{
-    Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, ToolSettings, joined,
-};
+use crate::settings::{Limit, Limits, Permissions, Retry, Settings, ShellSettings, ToolSettings, joined};
 
 /// `base` with what may be taken from `project`, and the keys that were ignored.
 ///
@@ -33,7 +31,7 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
     ignored.note("model", model.is_some());
     ignored.note("dialect", dialect.is_some());
     ignored.note("outputFormat", output_format.is_some());
-    ignored.note("providers", has_any(&providers));
+    ignored.note("providers", !providers.is_empty());
     let permissions = tighten_permissions(base.permissions.clone(), permissions, &mut ignored);
     ignored.note("mcpServers", !mcp_servers.is_empty());
     ignored.note("mcp.allowed", mcp_allowed.is_some());
@@ -57,10 +55,6 @@ impl Ignored {
             self.0.push(key.to_owned());
         }
     }
-}
-
-fn has_any(providers: &[(String, Provider)]) -> bool {
-    !providers.is_empty()
 }
 
 fn tighten_permissions(base: Permissions, project: Permissions, ignored: &mut Ignored) -> Permissions {

@@ -1,0 +1,26 @@
+//! Everything `tenon-config` promises, at its boundary.
+
+#[path = "all/corpus.rs"]
+mod corpus;
+#[path = "all/durations.rs"]
+mod durations;
+#[path = "all/files.rs"]
+mod files;
+#[path = "all/memory.rs"]
+mod memory;
+#[path = "all/model_choice.rs"]
+mod model_choice;
+#[path = "all/place.rs"]
+mod place;
+#[path = "all/properties.rs"]
+mod properties;
+#[path = "all/secret_env.rs"]
+mod secret_env;
+#[path = "all/settings_errors.rs"]
+mod settings_errors;
+#[path = "all/settings_keys.rs"]
+mod settings_keys;
+#[path = "all/trust_store.rs"]
+mod trust_store;
+#[path = "all/trust_table.rs"]
+mod trust_table;

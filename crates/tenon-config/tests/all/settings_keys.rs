@@ -1,0 +1,317 @@
+//! Every settings key is read into its place, and higher layers lie over lower ones.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tenon_config::{
+    Expand, Limit, Limits, Mode, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts,
+    ToolSettings, read_settings,
+};
+
+use crate::place::{Place, settings};
+
+pub const EVERY_KEY: &str = r#"
+// JSON with comments,
+{
+  "$schema": "https://example.com/settings.json",
+  "model": "openai/gpt-x",
+  "dialect": "claude",
+  "outputFormat": "stream-json",
+  "providers": {
+    "corp": {
+      "wire": "openai",
+      "baseUrl": "https://llm.corp.example/v1",
+      "apiKeyEnv": "CORP_KEY",
+      "headers": { "X-Team": "tools" },
+      "models": ["big", "small"],
+    },
+  },
+  "permissions": { "allow": ["Bash(git status)"], "ask": ["write_file"], "deny": ["Read(.env)"], "mode": "auto-edit" },
+  "mcpServers": { "files": { "command": "files-server", "args": ["-v"] } },
+  "mcp": { "allowed": ["files"] },
+  "hooks": { "PreToolUse": [{ "matcher": "*", "hooks": [{ "type": "command", "command": "echo $HOME" }] }] },
+  "limits": { "turns": 7, "toolCalls": 0, "wallTime": "5m", "budgetUsd": 1.25, "schemaRetries": -1 },
+  "retry": { "attempts": 2, "baseMs": 10, "maxTotalMs": 1000 },
+  "prices": { "openai/gpt-x": { "input": 1.5 } },
+  "telemetry": { "endpoint": "http://127.0.0.1:4318" },
+  "sandbox": { "mode": "require", "network": "deny", "secretFolders": ["~/.vault"] },
+  "tools": {
+    "core": ["read_file"],
+    "exclude": ["run_shell_command"],
+    "shell": { "passEnv": ["CORP_KEY"], "defaultTimeoutMs": 1000, "heartbeatIntervalMs": 500 },
+  },
+  "timeouts": { "connect": 1, "firstByte": "2s", "idle": "3000ms", "canUseTool": "1m", "hookCallback": 5, "hook": 6,
+    "mcpMessage": 7, "mcpStart": 8, "shell": 9, "shellMax": 10, "shutdown": 11, "telemetryFlush": 0.5 /* half */ },
+}
+"#;
+
+fn map(value: Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+fn strings(list: &[&str]) -> Vec<String> {
+    list.iter().map(|text| (*text).to_owned()).collect()
+}
+
+fn seconds(seconds: f64) -> Option<Duration> {
+    Some(Duration::from_secs_f64(seconds))
+}
+
+#[test]
+fn every_key_is_read() {
+    let expected = Settings {
+        model: Some("openai/gpt-x".to_owned()),
+        dialect: Some("claude".to_owned()),
+        output_format: Some("stream-json".to_owned()),
+        providers: vec![(
+            "corp".to_owned(),
+            Provider {
+                wire: Some("openai".to_owned()),
+                base_url: Some("https://llm.corp.example/v1".to_owned()),
+                api_key_env: Some("CORP_KEY".to_owned()),
+                headers: BTreeMap::from([("X-Team".to_owned(), "tools".to_owned())]),
+                models: strings(&["big", "small"]),
+            },
+        )],
+        permissions: Permissions {
+            allow: strings(&["Bash(git status)"]),
+            ask: strings(&["write_file"]),
+            deny: strings(&["Read(.env)"]),
+            mode: Some(Mode::AutoEdit),
+        },
+        mcp_servers: map(json!({ "files": { "command": "files-server", "args": ["-v"] } })),
+        mcp_allowed: Some(strings(&["files"])),
+        hooks: map(json!({
+            "PreToolUse": [{ "matcher": "*", "hooks": [{ "type": "command", "command": "echo $HOME" }] }]
+        })),
+        limits: Limits {
+            turns: Some(Limit::AtMost(7)),
+            tool_calls: Some(Limit::AtMost(0)),
+            wall_time: Some(Limit::AtMost(Duration::from_secs(300))),
+            budget_usd: Some(Limit::AtMost(1.25)),
+            schema_retries: Some(Limit::Unlimited),
+        },
+        retry: Retry { attempts: Some(2), base_ms: Some(10), max_total_ms: Some(1000) },
+        prices: map(json!({ "openai/gpt-x": { "input": 1.5 } })),
+        telemetry: map(json!({ "endpoint": "http://127.0.0.1:4318" })),
+        sandbox: map(json!({ "mode": "require", "network": "deny", "secretFolders": ["~/.vault"] })),
+        tools: ToolSettings {
+            core: Some(strings(&["read_file"])),
+            exclude: strings(&["run_shell_command"]),
+            shell: ShellSettings {
+                pass_env: strings(&["CORP_KEY"]),
+                default_timeout_ms: Some(1000),
+                heartbeat_interval_ms: Some(500),
+            },
+        },
+        timeouts: Timeouts {
+            connect: seconds(1.0),
+            first_byte: seconds(2.0),
+            idle: seconds(3.0),
+            can_use_tool: seconds(60.0),
+            hook_callback: seconds(5.0),
+            hook: seconds(6.0),
+            mcp_message: seconds(7.0),
+            mcp_start: seconds(8.0),
+            shell: seconds(9.0),
+            shell_max: seconds(10.0),
+            shutdown: seconds(11.0),
+            telemetry_flush: seconds(0.5),
+        },
+    };
+    assert_eq!(settings(EVERY_KEY), expected);
+}
+
+#[test]
+fn what_holds_when_nobody_says_anything() {
+    let defaults = Settings::default();
+    let limits = defaults.limits;
+    assert_eq!(limits.turns(), Limit::AtMost(100));
+    assert_eq!(limits.tool_calls(), Limit::Unlimited);
+    assert_eq!(limits.wall_time(), Limit::Unlimited);
+    assert_eq!(limits.budget_usd(), Limit::Unlimited);
+    assert_eq!(limits.schema_retries(), Limit::AtMost(10));
+    let retry = defaults.retry;
+    assert_eq!((retry.attempts(), retry.base().as_millis(), retry.max_total().as_secs()), (5, 500, 120));
+    let timeouts = defaults.timeouts;
+    let table = [
+        (timeouts.connect(), 10),
+        (timeouts.first_byte(), 120),
+        (timeouts.idle(), 120),
+        (timeouts.can_use_tool(), 600),
+        (timeouts.hook_callback(), 60),
+        (timeouts.hook(), 60),
+        (timeouts.mcp_message(), 60),
+        (timeouts.mcp_start(), 30),
+        (timeouts.shell(), 120),
+        (timeouts.shell_max(), 600),
+        (timeouts.shutdown(), 5),
+        (timeouts.telemetry_flush(), 2),
+    ];
+    for (timeout, expected) in table {
+        assert_eq!(timeout.as_secs(), expected);
+    }
+    assert_eq!(defaults.permissions.mode(), Mode::Default);
+    assert_eq!(defaults.shell_timeout().as_secs(), 120);
+    let shell = |text: &str| settings(text).shell_timeout().as_millis();
+    assert_eq!(shell(r#"{ "timeouts": { "shell": 9 } }"#), 9_000);
+    assert_eq!(
+        shell(r#"{ "timeouts": { "shell": 9 }, "tools": { "shell": { "defaultTimeoutMs": 50 } } }"#),
+        50
+    );
+    assert_eq!(shell(r#"{ "tools": { "shell": { "defaultTimeoutMs": 900000 } } }"#), 600_000);
+}
+
+#[test]
+fn values_replace_rules_add_up_and_names_merge() {
+    let lower = settings(
+        r#"{
+        "model": "low", "outputFormat": "json",
+        "providers": { "a": { "baseUrl": "https://a.example", "headers": { "X": "1" }, "models": ["m"] }, "b": {} },
+        "permissions": { "allow": ["A"], "deny": ["D"], "mode": "plan" },
+        "mcpServers": { "one": { "command": "low" }, "two": { "command": "low" } },
+        "hooks": { "Stop": [1] },
+        "limits": { "turns": 5, "toolCalls": 6 },
+        "tools": { "core": ["x"], "exclude": ["e"] },
+        "timeouts": { "connect": 1, "idle": 2 }
+    }"#,
+    );
+    let higher = settings(
+        r#"{
+        "model": "high",
+        "providers": { "a": { "apiKeyEnv": "K", "headers": { "Y": "2" } }, "c": {} },
+        "permissions": { "allow": ["B", "A"], "deny": ["E"] },
+        "mcpServers": { "two": { "url": "high" } },
+        "hooks": { "Stop": [2], "PreCompact": [3] },
+        "limits": { "turns": 50 },
+        "tools": { "core": ["y"], "exclude": ["f"] },
+        "timeouts": { "idle": 20 }
+    }"#,
+    );
+    let merged = settings(
+        r#"{
+        "model": "high", "outputFormat": "json",
+        "providers": {
+            "a": { "baseUrl": "https://a.example", "apiKeyEnv": "K", "headers": { "X": "1", "Y": "2" }, "models": ["m"] },
+            "b": {}, "c": {}
+        },
+        "permissions": { "allow": ["A", "B"], "deny": ["D", "E"], "mode": "plan" },
+        "mcpServers": { "one": { "command": "low" }, "two": { "url": "high" } },
+        "hooks": { "Stop": [1, 2], "PreCompact": [3] },
+        "limits": { "turns": 50, "toolCalls": 6 },
+        "tools": { "core": ["y"], "exclude": ["e", "f"] },
+        "timeouts": { "connect": 1, "idle": 20 }
+    }"#,
+    );
+    assert_eq!(lower.overlaid(higher), merged);
+}
+
+#[test]
+fn the_layers_lie_in_their_order() {
+    use tenon_config::{ExtraSettings, ProjectTrust, Sources, load};
+    let mut place = Place::new();
+    let model = |place: &Place, extra: Option<&str>| {
+        let extra = extra.map(|text| ExtraSettings::parse(text, &place.cwd));
+        let sources = Sources { extra, ..Sources::all() };
+        load(&place.surroundings(), &sources, ProjectTrust::Granted).unwrap().settings.model
+    };
+    assert_eq!(model(&place, None), None);
+    place.user(r#"{ "model": "user" }"#);
+    assert_eq!(model(&place, None).as_deref(), Some("user"));
+    place.project(r#"{ "model": "project" }"#);
+    assert_eq!(model(&place, None).as_deref(), Some("project"));
+    place.env("TENON_MODEL", "");
+    assert_eq!(model(&place, None).as_deref(), Some("project"));
+    place.env("TENON_MODEL", "environment");
+    assert_eq!(model(&place, None).as_deref(), Some("environment"));
+    assert_eq!(model(&place, Some(r#" {"model":"flag"}"#)).as_deref(), Some("flag"));
+    place.write("work/extra.json", r#"{ "model": "file" }"#);
+    assert_eq!(model(&place, Some("extra.json")).as_deref(), Some("file"));
+}
+
+#[test]
+fn strings_of_user_settings_expand_variables() {
+    let env = BTreeMap::from([
+        ("A".to_owned(), "one".to_owned()),
+        ("B_2".to_owned(), "two $A".to_owned()),
+        ("EMPTY".to_owned(), String::new()),
+    ]);
+    let table = [
+        ("$A", "one"),
+        ("${A}", "one"),
+        ("x${A}y$A-z", "xoneyone-z"),
+        ("$B_2", "two $A"),
+        ("<$EMPTY>", "<>"),
+        ("$$A", "$A"),
+        ("$", "$"),
+        ("a$ b", "a$ b"),
+        ("${A", "${A"),
+        ("${}", "${}"),
+        ("$1", "$1"),
+        ("日$A本", "日one本"),
+    ];
+    for (text, expected) in table {
+        let text = json!({ "telemetry": { "x": [text] } }).to_string();
+        let layer = read_settings(&text, Path::new("s.json"), Expand::From(&env));
+        assert_eq!(layer.errors, []);
+        assert_eq!(layer.settings.telemetry["x"][0], expected, "{text}");
+    }
+}
+
+#[test]
+fn a_variable_that_is_not_set_stays_and_is_named() {
+    let env = BTreeMap::new();
+    let layer = read_settings(r#"{ "model": "$NOPE/x" }"#, Path::new("s.json"), Expand::From(&env));
+    assert_eq!(layer.settings.model.as_deref(), Some("$NOPE/x"));
+    assert_eq!(
+        layer.warnings[0].to_string(),
+        "s.json:1:12: `model` names the variable `NOPE`, which is not set"
+    );
+}
+
+#[test]
+fn only_user_settings_expand_and_never_hooks() {
+    let mut place = Place::new();
+    place.env("SECRET", "s3cr3t");
+    let text = r#"{
+        "model": "$SECRET",
+        "hooks": { "Stop": ["$SECRET"] },
+        "providers": { "a": { "headers": { "Authorization": "Bearer $SECRET" } } }
+    }"#;
+    place.user(text);
+    let user = place.load().settings;
+    assert_eq!(user.model.as_deref(), Some("s3cr3t"));
+    assert_eq!(user.provider("a").unwrap().headers["Authorization"], "Bearer s3cr3t");
+    assert_eq!(user.hooks["Stop"][0], "$SECRET");
+    assert!(!format!("{:?}", user.providers).contains("s3cr3t"));
+
+    place.user("{}");
+    place.project(text);
+    let project = place.load_trusted().settings;
+    assert_eq!(project.model.as_deref(), Some("$SECRET"));
+    assert_eq!(project.provider("a").unwrap().headers["Authorization"], "Bearer $SECRET");
+}
+
+#[test]
+fn numbers_that_are_kept_keep_every_digit() {
+    let kept = settings(r#"{ "prices": { "m": 0.1000000000000000055511151231257827021 } }"#).prices;
+    assert_eq!(Value::Object(kept).to_string(), r#"{"m":0.1000000000000000055511151231257827021}"#);
+}
+
+#[test]
+fn the_names_of_modes_are_accepted_from_both_worlds() {
+    for (name, mode) in [
+        ("plan", Mode::Plan),
+        ("default", Mode::Default),
+        ("auto-edit", Mode::AutoEdit),
+        ("acceptEdits", Mode::AutoEdit),
+        ("yolo", Mode::Yolo),
+        ("bypassPermissions", Mode::Yolo),
+    ] {
+        assert_eq!(Mode::parse(name), Some(mode));
+        assert_eq!(Mode::parse(mode.name()), Some(mode));
+    }
+    assert_eq!(Mode::parse("YOLO"), None);
+}
