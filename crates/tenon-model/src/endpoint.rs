@@ -34,16 +34,24 @@ impl Endpoint {
         url
     }
 
-    /// The configured headers, apart: those anyone may see, and those that identify us.
-    pub(crate) fn headers(&self) -> (Vec<(String, String)>, Vec<(String, Secret)>) {
-        let (secret, plain): (Vec<_>, Vec<_>) =
-            self.headers.iter().cloned().partition(|(name, _)| names_a_secret(name));
-        (plain, secret.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
+    /// The configured headers that anyone may see.
+    pub(crate) fn plain_headers(&self) -> Vec<(String, String)> {
+        self.headers.iter().filter(|(name, _)| !names_a_secret(name)).cloned().collect()
+    }
+
+    /// The configured headers that identify us.
+    pub(crate) fn secret_headers(&self) -> Vec<(String, Secret)> {
+        let secret = self.headers.iter().filter(|(name, _)| names_a_secret(name));
+        secret.map(|(name, value)| (name.clone(), Secret::new(value.as_str()))).collect()
     }
 
     /// Every value that must not be shown.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
-        self.api_key.iter().cloned().chain(self.headers().1.into_iter().map(|(_, value)| value)).collect()
+        self.api_key
+            .iter()
+            .cloned()
+            .chain(self.secret_headers().into_iter().map(|(_, value)| value))
+            .collect()
     }
 }
 

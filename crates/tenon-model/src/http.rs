@@ -253,7 +253,7 @@ fn send_failed(error: &reqwest::Error, shown: &str, timeouts: Timeouts) -> Model
             Url::parse(shown).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
         return network(format!("could not connect to `{shown}`: the name `{host}` was not found"));
     }
-    let reason = match io.map(std::io::Error::kind).last() {
+    let reason = match io.map(std::io::Error::kind).next_back() {
         Some(std::io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
         Some(std::io::ErrorKind::ConnectionReset) => "connection reset".to_owned(),
         Some(std::io::ErrorKind::UnexpectedEof) => "the server closed the connection".to_owned(),

@@ -112,7 +112,8 @@ impl Server {
     }
 
     fn exchange(&self, request: &Request, options: StreamOptions) -> Result<HttpRequest, ModelError> {
-        let (mut headers, mut secret_headers) = self.endpoint.headers();
+        let mut headers = self.endpoint.plain_headers();
+        let mut secret_headers = self.endpoint.secret_headers();
         headers.push(("content-type".to_owned(), "application/json".to_owned()));
         headers.push(("accept".to_owned(), "text/event-stream, application/json".to_owned()));
         if let Some(key) = &self.endpoint.api_key {

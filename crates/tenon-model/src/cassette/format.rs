@@ -67,10 +67,9 @@ pub(super) fn written(name: Option<&str>, data: &str) -> Option<Box<RawValue>> {
 
 fn written_data(data: &str) -> Option<Box<RawValue>> {
     // Only what fits in one line can stand there as it is.
-    if data.starts_with('{') && !data.contains(['\n', '\r']) {
-        if let Ok(object) = RawValue::from_string(data.to_owned()) {
-            return Some(object);
-        }
+    let fits = data.starts_with('{') && !data.contains(['\n', '\r']);
+    if let Some(object) = fits.then(|| RawValue::from_string(data.to_owned()).ok()).flatten() {
+        return Some(object);
     }
     serde_json::value::to_raw_value(data).ok()
 }

@@ -211,6 +211,12 @@ impl Assembler {
             call.held.push_str(&fragment);
             return;
         }
+        // Calls are announced in their order, so an earlier one that has a name starts now too.
+        for earlier in 0..at {
+            if !self.calls[earlier].name.is_empty() {
+                self.start(earlier, give);
+            }
+        }
         self.start(at, give);
         give(Delta::ToolCallArguments { index: at, fragment: fragment.into_owned() });
     }
