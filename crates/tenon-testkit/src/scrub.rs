@@ -33,7 +33,12 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (regex(&format!("{path}/home")), "<home>"),
         (regex(&format!("{slug}-workspace")), "<cwd-slug>"),
         (regex(r"127\.0\.0\.1:\d+"), "127.0.0.1:PORT"),
-        (regex(r#"("(?:duration|duration_api|elapsed)_ms":\s*)\d+(?:\.\d+)?"#), "${1}<ms>"),
+        (
+            regex(
+                r#"("(?:(?:duration|duration_api|elapsed)_ms|durationMs|totalDurationMs|totalLatencyMs)":\s*)\d+(?:\.\d+)?"#,
+            ),
+            "${1}<ms>",
+        ),
         (regex(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"), "<time>"),
         (regex(&format!(r"\b{version}\b")), "<version>"),
     ]
