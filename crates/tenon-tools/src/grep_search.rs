@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use globset::GlobMatcher;
-use grep_matcher::Matcher;
+use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use serde_json::json;
@@ -82,13 +82,16 @@ fn search(
         return Err(Refusal::arguments("`limit` must be at least 1."));
     }
     let matcher = RegexMatcherBuilder::new()
-        .line_terminator(Some(b'\n'))
+        // `^` and `$` are about lines, whichever way these end.
+        .multi_line(true)
+        .crlf(true)
         .build(pattern)
         .map_err(|error| Refusal::arguments(format!("`{pattern}` is not a regular expression: {error}.")))?;
     let place = walk::start(workspace, &args)?;
     let mut found = Found::new(limit);
     let mut searcher = SearcherBuilder::new()
         .line_number(true)
+        .line_terminator(LineTerminator::crlf())
         .binary_detection(BinaryDetection::quit(0))
         .heap_limit(Some(MAX_LINE_BYTES))
         .build();

@@ -62,9 +62,6 @@ impl Place {
         builder.case_insensitive(cfg!(target_os = "macos")).map_err(|error| error.to_string())?;
         builder.add_line(None, pattern).map_err(|error| error.to_string())?;
         let built = builder.build().map_err(|error| error.to_string())?;
-        if built.num_ignores() == 0 {
-            return Err("it names no file".to_owned());
-        }
         Ok(Place { base, pattern: built, folders_only: pattern.ends_with('/') })
     }
 
@@ -85,6 +82,9 @@ fn place(pattern: &str, bases: &Bases) -> Result<(PathBuf, String), String> {
     }
     if pattern.split('/').any(|part| part == "..") {
         return Err("`..` is not possible".to_owned());
+    }
+    if pattern.trim_start_matches(['~', '.']).trim_matches('/').is_empty() {
+        return Err("it names no file".to_owned());
     }
     let root = || PathBuf::from("/");
     let anchored = |rest: &str| format!("/{}", rest.trim_start_matches('/'));

@@ -32,7 +32,7 @@ impl Trace {
 /// Why a path cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    #[error("`{path}` is outside the workspace ({roots})")]
+    #[error("`{path}` is outside the workspace ({roots}); only `--add-dir` adds a folder to it")]
     Outside { path: String, roots: String },
     #[error("`{path}` cannot be followed: {why}")]
     Unfollowable { path: String, why: String },

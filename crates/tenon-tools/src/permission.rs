@@ -38,7 +38,7 @@ impl Permissions {
         if self.mode == ApprovalMode::Plan && spec.kind != ToolKind::Read {
             return Verdict::Deny {
                 reason: format!("`plan` mode only reads, so `{}` was refused", spec.name),
-                hint: Some(mode_hint(spec)),
+                hint: Some(format!("`--approval-mode {}` allows it", allowing_mode(spec).name())),
             };
         }
         if let Some(verdict) = self.asked_by_rule(&call) {
@@ -58,10 +58,19 @@ impl Permissions {
     /// Whether searches and listings must pass over this file: a rule forbids reading it, or wants to be
     /// asked first, and a search asks nobody.
     pub fn hides(&self, path: &Path) -> bool {
-        let mut rules = self.rules.deny.iter().chain(&self.rules.ask);
-        let rules = rules.by_ref().filter(|rule| rule.rule.is_about_reading() && rule.paths.is_some());
+        let mut rules = self
+            .rules
+            .deny
+            .iter()
+            .chain(&self.rules.ask)
+            .filter(|rule| rule.rule.is_about_reading() && rule.paths.is_some())
+            .peekable();
+        // Most runs have no such rule, and following a path costs a look at every folder on the way.
+        if rules.peek().is_none() {
+            return false;
+        }
         let trace = self.follow(path);
-        rules.into_iter().any(|rule| rule.names(&trace))
+        rules.any(|rule| rule.names(&trace))
     }
 }
 
@@ -258,7 +267,7 @@ impl Permissions {
             ToolKind::Edit => "changes files",
             ToolKind::Execute => "runs commands",
         };
-        let mut hint = mode_hint(spec);
+        let mut hint = hint(spec);
         let narrowed = |rule: &&ReadyRule| !rule.rule.is_whole() && rule.rule.covers(&spec.name);
         if let Some(rule) = self.rules.allow.iter().find(narrowed)
             && spec.name == SHELL
@@ -358,12 +367,18 @@ impl ReadyRule {
     }
 }
 
-fn mode_hint(spec: &ToolSpec) -> String {
-    let mode = match spec.kind {
+/// What to pass so that nobody needs to be asked.
+fn hint(spec: &ToolSpec) -> String {
+    format!("`--allowed-tools {}` or `--approval-mode {}` allows it", spec.name, allowing_mode(spec).name())
+}
+
+/// The most careful mode that lets this tool run unasked.
+fn allowing_mode(spec: &ToolSpec) -> ApprovalMode {
+    match spec.kind {
+        ToolKind::Read => ApprovalMode::Default,
         ToolKind::Edit => ApprovalMode::AutoEdit,
-        ToolKind::Read | ToolKind::Execute | ToolKind::Other => ApprovalMode::Yolo,
-    };
-    format!("`--allowed-tools {}` or `--approval-mode {}` allows it", spec.name, mode.name())
+        ToolKind::Execute | ToolKind::Other => ApprovalMode::Yolo,
+    }
 }
 
 /// `.git/hooks`, `.git/config` (also of submodules and worktrees), a `.git` that points elsewhere,

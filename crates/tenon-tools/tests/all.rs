@@ -1,0 +1,28 @@
+//! Behaviour of the tools at the crate's boundary, on temporary folders.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, which clippy cannot tell from other functions"
+)]
+
+#[path = "all/confinement.rs"]
+mod confinement;
+#[path = "all/edit.rs"]
+mod edit;
+#[path = "all/permission.rs"]
+mod permission;
+#[path = "all/read_file.rs"]
+mod read_file;
+#[path = "all/registry.rs"]
+mod registry;
+#[path = "all/rule.rs"]
+mod rule;
+#[path = "all/search.rs"]
+mod search;
+#[path = "all/shell.rs"]
+mod shell;
+#[path = "all/support.rs"]
+mod support;
+#[path = "all/write_file.rs"]
+mod write_file;
