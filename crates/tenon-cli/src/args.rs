@@ -304,7 +304,9 @@ pub enum StdinMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InputFormat {
     Text,
+    #[value(hide = true)]
     StreamJson,
+    #[value(hide = true)]
     StreamChunkJson,
 }
 

@@ -2,15 +2,22 @@
 
 use std::io::Write;
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 
 use crate::args::Cli;
 use crate::stderr::line;
 
 pub fn completions(shell: clap_complete::Shell) -> u8 {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "tenon", &mut script);
+    clap_complete::generate(shell, &mut offered(), "tenon", &mut script);
     print(&script)
+}
+
+/// The command line without what is hidden: completion scripts would offer it.
+fn offered() -> Command {
+    let all = Cli::command();
+    let shown = all.get_arguments().filter(|argument| !argument.is_hide_set());
+    Command::new("tenon").args(shown.cloned()).subcommands(all.get_subcommands().cloned())
 }
 
 pub fn man() -> u8 {

@@ -3,13 +3,17 @@
 //! Everything here is decided before anything is read or paid for. A problem is a usage error: exit 2,
 //! stderr only.
 
+use clap::ValueEnum;
+
 use crate::args::{DialectName, InputFormat, LaterArgs, OutputFormat, RunArgs, SchemaMode};
 
 /// Commands that tenon has, and those it will have.
 const COMMANDS: [&str; 6] = ["schema", "trust", "doctor", "completions", "man", "help"];
 const LATER_COMMANDS: [&str; 5] = ["flow", "goal", "sessions", "local", "mcp"];
-/// Bare words this close to a command are taken for a typo of it.
+/// A bare word is taken for a typo of a command if at most one letter in three differs, and never more
+/// than two: `hello` is not `help`.
 const TYPO_DISTANCE: usize = 2;
+const LETTERS_PER_TYPO: usize = 3;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct UsageError {
@@ -71,7 +75,7 @@ fn check_words(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageErro
         .iter()
         .chain(&LATER_COMMANDS)
         .map(|command| (strsim::damerau_levenshtein(first, command), command))
-        .filter(|(distance, command)| *distance <= TYPO_DISTANCE.min(command.len() / 2))
+        .filter(|(distance, command)| *distance <= TYPO_DISTANCE.min(command.len() / LETTERS_PER_TYPO))
         .min();
     match near {
         Some((_, command)) => {
@@ -135,13 +139,13 @@ fn check_formats(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageEr
         return Err(later("--output-format stream-chunk-json"));
     }
     if args.input_format != InputFormat::Text {
-        return Err(later("--input-format stream-json"));
+        return Err(later(&format!("--input-format {}", value_name(args.input_format))));
     }
     let other = match (args.dialect, situation.env_dialect) {
         (None | Some(DialectName::Qwen), None | Some("" | "qwen")) | (Some(DialectName::Qwen), Some(_)) => {
             None
         }
-        (Some(_), _) => Some("the dialect given with `--dialect`".to_owned()),
+        (Some(name), _) => Some(format!("`--dialect {}`", value_name(name))),
         (None, Some(name)) => Some(format!("the dialect `{name}` of `TENON_DIALECT`")),
     };
     match other {
@@ -197,8 +201,10 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--include-hook-events", flags.include_hook_events),
         ("--raw-ansi", flags.raw_ansi),
         ("--worktree", flags.worktree.is_some()),
-        ("--schema-mode", args.schema_mode != SchemaMode::Tool),
     ];
+    if args.schema_mode != SchemaMode::Tool {
+        return Err(later(&format!("--schema-mode {}", value_name(args.schema_mode))));
+    }
     match given.iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(later(flag)),
         None => Ok(()),
@@ -217,6 +223,10 @@ fn no_op_warnings(flags: &LaterArgs) -> Vec<String> {
         .filter(|(_, given)| *given)
         .map(|(flag, _)| format!("`{flag}` has no effect in tenon"))
         .collect()
+}
+
+fn value_name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 fn later(flag: &str) -> UsageError {

@@ -1,1 +1,846 @@
+//! Flags: which have an effect, which are refused, what looks like a typo. A refusal costs no request.
 
+use std::collections::BTreeSet;
+
+use tenon_testkit::{Run, Server, Tenon, Value, json, reply, scrub};
+
+use crate::tenon;
+
+const HELP_HINT: &str = "hint: `tenon --help` lists the flags\n";
+const FORCE_HINT: &str = "hint: to use it as a prompt, write `tenon -p \"…\"` or `tenon -- …`\n";
+const OBJECT: &str = r#"{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}"#;
+
+/// One answer, `ok`, and the request that asked for it.
+fn ask<const N: usize>(args: [&str; N]) -> (Run, Value) {
+    ask_as(tenon().args(args))
+}
+
+fn ask_as(tenon: Tenon) -> (Run, Value) {
+    let server = Server::start([reply().text("ok")]);
+    let run = tenon.server(&server).run();
+    run.assert_code(0);
+    (run, server.request(0).body)
+}
+
+/// The first line of `stream-json`.
+fn init(run: &Run) -> Value {
+    run.json_lines().swap_remove(0)
+}
+
+fn prompt_of(request: &Value) -> &str {
+    request["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap()
+}
+
+fn system_of(request: &Value) -> &str {
+    let first = &request["messages"][0];
+    if first["role"] == "system" { first["content"].as_str().unwrap() } else { "" }
+}
+
+fn tools_of(request: &Value) -> Vec<String> {
+    let tools = request["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+    tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Refused with this on stderr, nothing on stdout, and nobody was asked anything.
+#[track_caller]
+fn refused(args: &[&str], stderr: &str) {
+    let server = Server::start([]);
+    let run = tenon().server(&server).args(args).run();
+    run.assert_code(2);
+    assert_eq!(run.stderr, stderr, "{args:?}");
+    assert_eq!(run.stdout, "", "{args:?}");
+    assert!(server.requests().is_empty() && server.probes().is_empty(), "{args:?} reached the server");
+}
+
+#[test]
+fn flags_of_later_work_are_refused() {
+    let table: &[(&[&str], &str)] = &[
+        (&["-i", "hi"], "--prompt-interactive"),
+        (&["--prompt-interactive", "hi"], "--prompt-interactive"),
+        (&["--acp"], "--acp"),
+        (&["--experimental-acp"], "--acp"),
+        (&["-c"], "--continue"),
+        (&["--continue"], "--continue"),
+        (&["-r"], "--resume"),
+        (&["-r", "last week"], "--resume"),
+        (&["--resume=123e4567-e89b-42d3-a456-426614174000"], "--resume"),
+        (&["--fork-session"], "--fork-session"),
+        (&["--resume-session-at", "x"], "--resume-session-at"),
+        (&["--session-mirror"], "--session-mirror"),
+        (&["--fallback-model", "a,b"], "--fallback-model"),
+        (&["--max-budget-usd", "1.5"], "--max-budget-usd"),
+        (&["--max-budget-usd", "0"], "--max-budget-usd"),
+        (&["--mcp-config", "{}"], "--mcp-config"),
+        (&["--allowed-mcp-server-names", "a"], "--allowed-mcp-server-names"),
+        (&["--strict-mcp-config"], "--strict-mcp-config"),
+        (&["--sandbox"], "--sandbox"),
+        (&["--sandbox=require"], "--sandbox"),
+        (&["--permission-prompt-tool", "stdio"], "--permission-prompt-tool"),
+        (&["--promote-after", "5s"], "--promote-after"),
+        (&["--max-subagent-depth", "2"], "--max-subagent-depth"),
+        (&["--effort", "high"], "--effort"),
+        (&["--thinking", "on"], "--thinking"),
+        (&["--max-thinking-tokens", "100"], "--max-thinking-tokens"),
+        (&["--channel=SDK"], "--channel"),
+        (&["--disabled-slash-commands", "a"], "--disabled-slash-commands"),
+        (&["--include-hook-events"], "--include-hook-events"),
+        (&["--raw-ansi"], "--raw-ansi"),
+        (&["--worktree"], "--worktree"),
+        (&["--worktree", "x"], "--worktree"),
+        (&["--schema-mode", "auto"], "--schema-mode auto"),
+        (&["--schema-mode=response-format"], "--schema-mode response-format"),
+        (&["--dialect", "claude"], "--dialect claude"),
+        (&["--dialect", "gemini"], "--dialect gemini"),
+        (&["--dialect=openai"], "--dialect openai"),
+        (&["-o", "stream-chunk-json"], "--output-format stream-chunk-json"),
+        (&["--input-format", "stream-json", "-o", "stream-json"], "--input-format stream-json"),
+        (&["--input-format", "stream-chunk-json", "-o", "stream-json"], "--input-format stream-chunk-json"),
+    ];
+    for (flags, named) in table {
+        // With and without a prompt: a flag that is not there is the first thing to say.
+        let prompt: &[&str] = if named.starts_with("--prompt-i") { &[] } else { &["-p", "hi"] };
+        let args = [flags, prompt].concat();
+        let hint = if named.starts_with("--dialect") { "hint: `qwen` is\n" } else { "" };
+        refused(&args, &format!("error[usage]: `{named}` is not in this version\n{hint}{HELP_HINT}"));
+    }
+}
+
+#[test]
+fn flags_that_would_be_unsafe_are_refused_without_repeating_the_secret() {
+    let key = "error[usage]: a key is never given as a flag: others on this machine could read it\n\
+               hint: set `OPENAI_API_KEY`, or name another variable with `--api-key-env`\n";
+    let insecure = "error[usage]: `--insecure` is refused: a key would go to whoever answers\n\
+                    hint: add the server's certificate with `SSL_CERT_FILE`\n";
+    refused(&["--openai-api-key", "sk-secret", "-p", "hi"], &format!("{key}{HELP_HINT}"));
+    refused(&["--openai-api-key=sk-secret", "-p", "hi"], &format!("{key}{HELP_HINT}"));
+    refused(&["--insecure", "-p", "hi"], &format!("{insecure}{HELP_HINT}"));
+}
+
+#[test]
+fn flags_that_cannot_go_together_are_refused() {
+    let schema = format!("--json-schema={OBJECT}");
+    let schema = schema.as_str();
+    let table: &[(&[&str], &str)] = &[
+        (
+            &["-p", "a", "b"],
+            "a prompt was given twice: as `--prompt` or `--prompt-file`, and as bare words\nhint: a list flag takes commas: `--allowed-tools a,b`; use one way to give the prompt",
+        ),
+        (
+            &["--allowed-tools", "a", "b", "-p", "c"],
+            "a prompt was given twice: as `--prompt` or `--prompt-file`, and as bare words\nhint: a list flag takes commas: `--allowed-tools a,b`; use one way to give the prompt",
+        ),
+        (
+            &["--prompt-file", "f", "b"],
+            "a prompt was given twice: as `--prompt` or `--prompt-file`, and as bare words\nhint: a list flag takes commas: `--allowed-tools a,b`; use one way to give the prompt",
+        ),
+        (&["-p", "a", "-i", "b"], "`--prompt` and `--prompt-interactive` cannot be used together"),
+        (
+            &["-y", "--approval-mode", "plan", "-p", "a"],
+            "`--yolo` and `--approval-mode` cannot be used together\nhint: use `--approval-mode yolo`",
+        ),
+        (
+            &["--dangerously-skip-permissions", "--permission-mode=plan", "-p", "a"],
+            "`--yolo` and `--approval-mode` cannot be used together\nhint: use `--approval-mode yolo`",
+        ),
+        (
+            &["--include-partial-messages", "-p", "a"],
+            "`--include-partial-messages` needs `--output-format stream-json`",
+        ),
+        (
+            &["--include-partial-messages", "-o", "json", "-p", "a"],
+            "`--include-partial-messages` needs `--output-format stream-json`",
+        ),
+        (
+            &[schema, "-i", "a"],
+            "`--json-schema` cannot be used with `--prompt-interactive (-i)`: only a headless run ends with the first accepted answer",
+        ),
+        (
+            &[schema, "--input-format=stream-json", "-o", "stream-json", "-p", "a"],
+            "`--json-schema` cannot be used with `--input-format stream-json`: the first accepted answer ends the run, and a session has many turns",
+        ),
+        (
+            &[schema, "--acp"],
+            "`--json-schema` cannot be used with `--acp`: only a headless run ends with the first accepted answer",
+        ),
+        (&["--max-schema-retries", "3", "-p", "a"], "`--max-schema-retries` needs `--json-schema`"),
+        (&["--schema-nudge", "1", "-p", "a"], "`--schema-nudge` needs `--json-schema`"),
+        (&["-", "word"], "`-` stands alone: it means that stdin is the prompt"),
+        (&["word", "-"], "`-` stands alone: it means that stdin is the prompt"),
+        (
+            &["--permission-prompts", "stdio", "-p", "a"],
+            "`--permission-prompts stdio` is not known\nhint: the only value is `none`",
+        ),
+    ];
+    for (args, message) in table {
+        refused(args, &format!("error[usage]: {message}\n{HELP_HINT}"));
+    }
+}
+
+#[test]
+fn values_that_mean_nothing_are_refused_with_the_flag_named() {
+    let table: &[(&[&str], &str)] = &[
+        (
+            &["--session-id", "x"],
+            "`--session-id x` is not a UUID\nhint: a UUID looks like 123e4567-e89b-42d3-a456-426614174000",
+        ),
+        (
+            &["--max-session-turns", "-2"],
+            "`--max-session-turns -2` is not a count\nhint: it takes 0 or more, or -1 for no limit",
+        ),
+        (
+            &["--max-tool-calls=-7"],
+            "`--max-tool-calls -7` is not a count\nhint: it takes 0 or more, or -1 for no limit",
+        ),
+        (
+            &["--max-session-turns", "99999999999"],
+            "`--max-session-turns 99999999999` is not a count\nhint: it takes 0 or more, or -1 for no limit",
+        ),
+        (
+            &["--approval-mode", "careful"],
+            "`careful` is not an approval mode; there are `plan`, `default`, `auto-edit` and `yolo`",
+        ),
+        (
+            &["--max-wall-time", "soon"],
+            "`--max-wall-time`: `soon` is not a duration; write seconds (`90`) or a number with a unit (`500ms`, `30s`, `5m`, `1h`)",
+        ),
+    ];
+    for (flags, message) in table {
+        refused(&[flags, &["-p", "hi"][..]].concat(), &format!("error[usage]: {message}\n"));
+    }
+}
+
+/// The parser's own words: only what a script would rely on is compared.
+#[test]
+fn unknown_flags_and_values_get_a_suggestion() {
+    let table: &[(&[&str], &str, Option<&str>)] = &[
+        (&["--promt", "hi"], "unexpected argument '--promt'", Some("'--prompt'")),
+        (&["--jsonschema", "{}", "-p", "hi"], "unexpected argument '--jsonschema'", Some("'--json-schema'")),
+        (&["--max-session-turn=3", "-p", "hi"], "'--max-session-turn'", Some("'--max-session-turns'")),
+        (&["--output-format", "jsn", "-p", "hi"], "invalid value 'jsn'", Some("'json'")),
+        (&["--stdin=no", "-p", "hi"], "invalid value 'no'", None),
+        (&["--zzzz", "-p", "hi"], "unexpected argument '--zzzz'", None),
+        (&["-Z", "-p", "hi"], "unexpected argument '-Z'", None),
+        (&["--max-session-turns", "many", "-p", "hi"], "invalid value 'many'", None),
+        (&["--heartbeat", "-1", "-p", "hi"], "'-1'", None),
+        (&["--model"], "a value is required for '--model <MODEL>'", None),
+        (&["--verbose", "--quiet", "-p", "hi"], "'--verbose' cannot be used with '--quiet'", None),
+        (&["-p", "a", "--prompt-file", "b"], "cannot be used with", None),
+        (&["--record", "a", "--replay", "b", "-p", "c"], "cannot be used with", None),
+        (&["--system-prompt", "a", "--system-prompt-file", "b", "-p", "c"], "cannot be used with", None),
+        (&["-p", "a", "-p", "b"], "cannot be used multiple times", None),
+        (&["schema"], "Usage: tenon schema <COMMAND>", None),
+        (&["schema", "chek", "{}"], "unrecognized subcommand 'chek'", Some("'check'")),
+        (&["completions", "tcsh"], "invalid value 'tcsh'", None),
+    ];
+    for (args, said, suggestion) in table {
+        let server = Server::start([]);
+        let run = tenon().server(&server).args(*args).run();
+        run.assert_code(2);
+        assert!(run.stderr.contains(said), "{run}");
+        if let Some(suggestion) = suggestion {
+            assert!(run.stderr.contains("tip: ") && run.stderr.contains(suggestion), "{run}");
+        }
+        assert_eq!((run.stdout.as_str(), server.requests().len()), ("", 0), "{run}");
+    }
+}
+
+#[test]
+fn a_typo_of_a_command_is_not_taken_for_a_prompt() {
+    let table: &[(&[&str], &str)] = &[
+        (&["scheam", "check", "x"], "schema"),
+        (&["schma"], "schema"),
+        (&["doctr"], "doctor"),
+        (&["docter"], "doctor"),
+        (&["truts"], "trust"),
+        (&["complations", "bash"], "completions"),
+        (&["sesions", "list"], "sessions"),
+        (&["flwo", "run"], "flow"),
+        (&["mna"], "man"),
+    ];
+    for (args, meant) in table {
+        let first = args[0];
+        let message = format!("`{first}` is not a command; did you mean `tenon {meant}`?");
+        refused(args, &format!("error[usage]: {message}\n{FORCE_HINT}{HELP_HINT}"));
+    }
+    for command in ["flow", "goal", "sessions", "local", "mcp"] {
+        let message = format!("`tenon {command}` is not in this version");
+        refused(&[command, "list"], &format!("error[usage]: {message}\n{FORCE_HINT}{HELP_HINT}"));
+    }
+}
+
+#[test]
+fn words_that_are_no_typo_and_words_forced_to_be_a_prompt_are_a_prompt() {
+    let table: &[(&[&str], &str)] = &[
+        (&["hello"], "hello"),
+        (&["What", "is", "this?"], "What is this?"),
+        (&["scheam check"], "scheam check"),
+        (&["--", "scheam"], "scheam"),
+        (&["--", "schema", "check"], "schema check"),
+        (&["--", "--help"], "--help"),
+        (&["-p", "doctr"], "doctr"),
+        (&["-p", "flow"], "flow"),
+        (&["--prompt=doctor"], "doctor"),
+        (&["-p", "--not-a-flag"], "--not-a-flag"),
+        (&["-p", "-1"], "-1"),
+        (&["--literal-prompt", "-p", "@a.txt /help"], "@a.txt /help"),
+        (&["--input-format", "text", "-p", "hi"], "hi"),
+    ];
+    for (args, prompt) in table {
+        let (run, request) = ask_as(tenon().args(*args));
+        assert_eq!(prompt_of(&request), *prompt, "{run}");
+        assert_eq!(run.stdout, "ok\n");
+    }
+}
+
+#[test]
+fn an_equals_sign_and_a_space_are_the_same() {
+    let table = [
+        ("--model", "other-model"),
+        ("-m", "openai/other"),
+        ("--system-prompt", "Be brief."),
+        ("--append-system-prompt", "-- and kind"),
+        ("--core-tools", "read_file,edit"),
+        ("--exclude-tools", "write_file"),
+        ("--allowed-tools", "write_file"),
+        ("--approval-mode", "auto-edit"),
+        ("--output-format", "stream-json"),
+        ("--session-id", "123e4567-e89b-42d3-a456-426614174000"),
+        ("--max-session-turns", "-1"),
+        ("--max-tool-calls", "3"),
+        ("--max-wall-time", "1h"),
+        ("--stdin", "ignore"),
+        ("--dialect", "qwen"),
+        ("--json-schema", OBJECT),
+        ("--settings", r#"{"model":"from-settings"}"#),
+        ("--setting-sources", ""),
+        ("--heartbeat", "100"),
+        ("--result-text", "off"),
+    ];
+    for (flag, value) in table {
+        let run = |spelling: &[&str]| {
+            let call = reply().call("call_1", "structured_output", json!({"a": 1}));
+            let schema = flag == "--json-schema";
+            let server = Server::start([if schema { call } else { reply().text("ok") }]);
+            let run = tenon().server(&server).args(["-p", "hi"]).args(spelling).run();
+            run.assert_code(0);
+            (server.request(0).body, scrub(&run.stdout), run.stderr)
+        };
+        let joined =
+            if flag.starts_with("--") { format!("{flag}={value}") } else { format!("{flag}{value}") };
+        assert_eq!(run(&[flag, value]), run(&[&joined]), "{flag}");
+    }
+}
+
+#[test]
+fn list_flags_take_commas_and_repetition() {
+    let spellings: &[&[&str]] = &[
+        &["--core-tools", "read_file,edit"],
+        &["--core-tools", "read_file", "--core-tools", "edit"],
+        &["--core-tools=read_file, edit"],
+        &["--tools", "Read,Edit"],
+    ];
+    for spelling in spellings {
+        let (_, request) = ask_as(tenon().args(["-p", "hi"]).args(*spelling));
+        assert_eq!(tools_of(&request), ["read_file", "edit"], "{spelling:?}");
+    }
+    let all = tools_of(&ask(["-p", "hi"]).1);
+    let spellings: &[&[&str]] = &[
+        &["--exclude-tools", "write_file,edit"],
+        &["--exclude-tools", "write_file", "--exclude-tools", "edit"],
+        &["--disallowedTools", "Write,Edit"],
+        &["--disallowed-tools=write_file,edit"],
+    ];
+    for spelling in spellings {
+        let (_, request) = ask_as(tenon().args(["-p", "hi"]).args(*spelling));
+        let left: Vec<String> =
+            all.iter().filter(|name| !["write_file", "edit"].contains(&name.as_str())).cloned().collect();
+        assert_eq!(tools_of(&request), left, "{spelling:?}");
+    }
+}
+
+#[test]
+fn a_comma_inside_a_rule_belongs_to_the_rule() {
+    let write =
+        |id: &str, file: &str| reply().call(id, "write_file", json!({"file_path": file, "content": "x"}));
+    let server = Server::start([write("c1", "a,b.txt"), write("c2", "b.txt"), reply().text("done")]);
+    let run = tenon()
+        .server(&server)
+        .args(["-p", "hi", "--allowedTools", "Write(a,b.txt),run_shell_command(true)"])
+        .run();
+    run.assert_code(0);
+    assert_eq!(run.read("a,b.txt"), "x");
+    assert!(!run.workspace().join("b.txt").exists(), "a rule for `b.txt` was made out of half a rule");
+}
+
+#[test]
+fn flags_without_effect_say_so_on_stderr_and_in_the_result() {
+    let args = ["--betas", "a,b", "-e", "x", "--extensions", "y", "--plugin-dir", "d", "--task-budget", "9"];
+    let (run, _) = ask_as(tenon().args(["-p", "hi", "-m", "test-model", "-o", "json"]).args(args));
+    let warnings: Vec<String> = ["--betas", "--extensions", "--plugin-dir", "--task-budget"]
+        .map(|flag| format!("`{flag}` has no effect in tenon"))
+        .into();
+    let stderr: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+    assert_eq!(run.stderr, stderr);
+    assert_eq!(run.json().as_array().unwrap().last().unwrap()["warnings"], json!(warnings));
+    // Switched off is what they are anyway.
+    ask(["-p", "hi", "--sandbox=off", "--max-budget-usd", "-1"]);
+}
+
+#[test]
+fn the_model_can_be_named_in_many_ways() {
+    let table: &[(&[&str], &[(&str, &str)], &str)] = &[
+        (&[], &[], "test-model"),
+        (&["-m", "m1"], &[], "m1"),
+        (&["-mm1"], &[], "m1"),
+        (&["--model", "openai/m1"], &[], "m1"),
+        (&["-m", "openai"], &[], "test-model"),
+        (&["-m", "openai/anthropic/claude"], &[], "anthropic/claude"),
+        (&["-m", "Qwen/Qwen3-8B"], &[], "Qwen/Qwen3-8B"),
+        (&["-m", "openai/openai/gpt-oss"], &[], "openai/gpt-oss"),
+        (&["--auth-type", "openai", "-m", "m1"], &[], "m1"),
+        (&[], &[("TENON_MODEL", "from-env")], "from-env"),
+        (&["-m", "m1"], &[("TENON_MODEL", "from-env")], "m1"),
+        (&["--settings", r#"{"model":"m3"}"#], &[], "m3"),
+        (&["-m", "m1", "--settings", r#"{"model":"m3"}"#], &[], "m1"),
+        (&["-m", ""], &[], "test-model"),
+    ];
+    for (args, env, model) in table {
+        let run = tenon().args(["-p", "hi", "-o", "stream-json"]).args(*args);
+        let run = env.iter().fold(run, |run, (name, value)| run.env(*name, *value));
+        let (run, request) = ask_as(run);
+        assert_eq!(request["model"], *model, "{args:?} {env:?}");
+        assert_eq!(init(&run)["model"], *model, "{args:?} {env:?}");
+    }
+    let unusable = [
+        (["-m", "local"], "the embedded model is not in this version"),
+        (["-m", "replay"], "`replay` is not a model to name"),
+        (
+            ["-m", "anthropic/claude"],
+            "the provider `anthropic` speaks the `anthropic` protocol, which is not in this version",
+        ),
+        (["--auth-type", "nobody"], "`--auth-type nobody` names no known provider"),
+    ];
+    for (args, message) in unusable {
+        let server = Server::start([]);
+        let run = tenon().server(&server).args(["-p", "hi"]).args(args).run();
+        run.assert_code(52);
+        let first = run.stderr.lines().next().unwrap_or_default();
+        assert_eq!(first, format!("error[config]: {message}"), "{run}");
+        assert!(run.stderr.contains("\nhint: "), "{run}");
+        assert!(server.requests().is_empty());
+    }
+}
+
+#[test]
+fn address_and_key_can_be_given_by_flags() {
+    for flag in ["--base-url", "--openai-base-url"] {
+        let server = Server::start([reply().text("ok")]);
+        let run = tenon()
+            .args(["-p", "hi", "-m", "m1", flag, &server.base_url(), "--api-key-env", "MY_KEY"])
+            .env("MY_KEY", "my-secret")
+            .env("OPENAI_API_KEY", "not-this-one")
+            .run();
+        run.assert_code(0);
+        let request = server.request(0);
+        assert_eq!(request.header("authorization"), Some("Bearer my-secret"));
+        assert_eq!(request.path, "/v1/chat/completions");
+        assert!(!format!("{run}").contains("my-secret"));
+    }
+    // A server on this machine needs no key.
+    let server = Server::start([reply().text("ok")]);
+    tenon().args(["-p", "hi", "-m", "m1", "--base-url", &server.base_url()]).run().assert_code(0);
+    assert_eq!(server.request(0).header("authorization"), None);
+}
+
+/// A tunnel is asked for at the proxy, and the key is not in that request.
+#[test]
+fn a_proxy_carries_requests_beyond_loopback() {
+    use std::io::{BufRead, BufReader, Write};
+
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let (mut stream, _) = proxy.accept().unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+        let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+        stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n").unwrap();
+        head
+    });
+    let run = tenon()
+        .args(["-p", "hi", "-m", "m1", "--base-url", "https://model.invalid/v1", "--proxy", &address])
+        .args(["--settings", r#"{"retry":{"attempts":1}}"#])
+        .env("OPENAI_API_KEY", "my-secret")
+        .run();
+    run.assert_code(1);
+    assert!(run.stderr.starts_with("error[network]: "), "{run}");
+    let head = asked.join().unwrap();
+    assert_eq!(head[0], "CONNECT model.invalid:443 HTTP/1.1");
+    assert!(!head.concat().contains("my-secret"), "{head:?}");
+}
+
+#[test]
+fn system_prompts_are_replaced_and_added_to() {
+    let usual = system_of(&ask(["-p", "hi"]).1).to_owned();
+    assert!(!usual.is_empty());
+    assert_eq!(system_of(&ask(["-p", "hi", "--system-prompt", "Be brief."]).1), "Be brief.");
+    assert_eq!(system_of(&ask(["-p", "hi", "--system-prompt", ""]).1), "");
+    assert_eq!(system_of(&ask(["-p", "hi", "--append-system-prompt", ""]).1), usual);
+    let added = ask(["-p", "hi", "--append-system-prompt", "Be kind."]).1;
+    assert_eq!(system_of(&added), format!("{usual}\n\nBe kind."));
+    let file = tenon().file("s.md", "From a file.").args(["-p", "hi", "--system-prompt-file", "s.md"]);
+    assert_eq!(system_of(&ask_as(file).1), "From a file.");
+}
+
+#[test]
+fn approval_modes_have_the_names_of_other_tools_too() {
+    let table: &[(&[&str], &str)] = &[
+        (&[], "default"),
+        (&["--approval-mode", "plan"], "plan"),
+        (&["--approval-mode", "default"], "default"),
+        (&["--approval-mode", "auto-edit"], "auto-edit"),
+        (&["--approval-mode", "yolo"], "yolo"),
+        (&["-y"], "yolo"),
+        (&["--yolo"], "yolo"),
+        (&["--dangerously-skip-permissions"], "yolo"),
+        (&["--permission-mode", "acceptEdits"], "auto-edit"),
+        (&["--permission-mode", "bypassPermissions"], "yolo"),
+        (&["--permission-mode", "dontAsk"], "default"),
+        (&["--permission-prompts", "none"], "default"),
+    ];
+    for (args, mode) in table {
+        let (run, _) = ask_as(tenon().args(["-p", "hi", "-o", "stream-json"]).args(*args));
+        assert_eq!(init(&run)["permission_mode"], *mode, "{args:?}");
+    }
+}
+
+#[test]
+fn a_denied_call_fails_the_run_only_when_asked_to() {
+    for (flags, code) in [(&[][..], 0), (&["--fail-on-denied"][..], 1)] {
+        let write = json!({"file_path": "a.txt", "content": "x"});
+        let server = Server::start([reply().call("c1", "write_file", write), reply().text("could not")]);
+        let run = tenon().server(&server).args(["-p", "hi"]).args(flags).run();
+        run.assert_code(code);
+        assert!(!run.workspace().join("a.txt").exists());
+    }
+}
+
+#[test]
+fn bare_and_safe_runs_leave_things_out() {
+    let folder = || {
+        tenon()
+            .home_file("settings.json", r#"{"model": "from-settings"}"#)
+            .file("AGENTS.md", "Remember the milk.")
+            .args(["-p", "hi"])
+    };
+    let (_, usual) = ask_as(folder());
+    assert!(system_of(&usual).contains("Remember the milk."));
+    assert_eq!(usual["model"], "from-settings");
+
+    let (_, bare) = ask_as(folder().arg("--bare"));
+    assert_eq!(tools_of(&bare), ["read_file", "edit", "run_shell_command"]);
+    assert_eq!(bare["model"], "test-model");
+    assert!(!system_of(&bare).contains("Remember the milk."));
+
+    let (_, safe) = ask_as(folder().arg("--safe-mode"));
+    assert_eq!(safe["model"], "from-settings");
+    assert_eq!(tools_of(&safe), tools_of(&usual));
+    assert!(!system_of(&safe).contains("Remember the milk."));
+
+    let (_, none) = ask_as(folder().args(["--setting-sources", ""]));
+    assert_eq!(none["model"], "test-model");
+    let (_, user) = ask_as(folder().args(["--setting-sources", "user,local"]));
+    assert_eq!(user["model"], "from-settings");
+}
+
+#[test]
+fn a_project_is_trusted_for_one_run() {
+    let folder = || tenon().file(".tenon/settings.json", r#"{"model": "theirs"}"#).args(["-p", "hi"]);
+    assert_eq!(ask_as(folder()).1["model"], "test-model");
+    assert_eq!(ask_as(folder().arg("--trust-project")).1["model"], "theirs");
+    assert_eq!(ask_as(folder()).1["model"], "test-model");
+}
+
+#[test]
+fn folders_are_relative_to_where_it_was_started() {
+    let folder = tenon().file("sub/inner/a.txt", "content").args(["-p", "hi", "-o", "stream-json"]);
+    for flag in ["-C", "--cwd"] {
+        let (run, _) = ask_as(folder.clone().args([flag, "sub"]));
+        assert_eq!(init(&run)["cwd"], json!(run.workspace().join("sub")));
+    }
+    let elsewhere = tenon().file("x", "").file("far/a.txt", "content of another folder");
+    let far = elsewhere.workspace().join("far");
+    let read = json!({"file_path": far.join("a.txt")});
+    for flag in ["--add-dir", "--include-directories"] {
+        let server = Server::start([reply().call("c1", "read_file", read.clone()), reply().text("ok")]);
+        tenon().server(&server).args(["-p", "hi", flag]).arg(&far).run().assert_code(0);
+        assert!(server.request(1).tool_result("c1").contains("content of another folder"));
+    }
+    let server = Server::start([reply().call("c1", "read_file", read), reply().text("ok")]);
+    tenon().server(&server).args(["-p", "hi"]).run().assert_code(0);
+    assert!(!server.request(1).tool_result("c1").contains("content of another folder"));
+}
+
+#[test]
+fn limits_end_the_run_with_their_own_code() {
+    let table: &[(&[&str], i32, &str)] = &[
+        (
+            &["--max-session-turns", "1"],
+            53,
+            "error[turns]: the turn limit was reached: 1 of 1 turns used (`--max-session-turns`)",
+        ),
+        (
+            &["--max-turns=0"],
+            53,
+            "error[turns]: the turn limit was reached: 0 of 0 turns used (`--max-session-turns`)",
+        ),
+        (
+            &["--max-tool-calls", "0"],
+            55,
+            "error[budget]: the tool-call budget was reached: 0 of 0 calls used, and the model asked for another (`--max-tool-calls`)",
+        ),
+    ];
+    for (flags, code, message) in table {
+        let server = Server::start([reply().call("c1", "list_directory", json!({"path": "."}))]);
+        let run = tenon().server(&server).args(["-p", "hi", "-q"]).args(*flags).run();
+        run.assert_code(*code);
+        assert_eq!(run.stdout, "");
+        assert_eq!(run.stderr.lines().next(), Some(*message), "{run}");
+    }
+    let server = Server::start([reply().hang_after_events(0)]);
+    let run = tenon().server(&server).args(["-p", "hi", "-q", "--max-wall-time", "1s"]).run();
+    run.assert_code(55);
+    assert_eq!(
+        run.stderr,
+        "error[budget]: the wall-time budget of 1 s was used up (`--max-wall-time`)\nhint: raise `--max-wall-time`, or narrow the task\n"
+    );
+}
+
+#[test]
+fn contract_flags_have_their_effect() {
+    let wrong = || reply().call("c1", "structured_output", json!({"a": "x"}));
+    let right = || reply().call("c2", "structured_output", json!({"a": 1}));
+    let server = Server::start([wrong(), right()]);
+    let args = ["-p", "hi", "--json-schema", OBJECT, "--schema-mode", "tool"];
+    let run = tenon().server(&server).args(args).run();
+    run.assert_code(0);
+    assert_eq!(run.stdout, "{\"a\":1}\n");
+
+    let server = Server::start([wrong()]);
+    let run = tenon().server(&server).args(args).args(["--max-schema-retries", "0"]).run();
+    run.assert_code(53);
+    assert_eq!(run.stdout, "");
+
+    let server = Server::start([reply().text("It is 1."), right()]);
+    let run = tenon().server(&server).args(args).args(["--schema-nudge", "1"]).run();
+    run.assert_code(0);
+    assert_eq!(server.request(1).tool_names(), ["structured_output"]);
+}
+
+#[test]
+fn output_flags_have_their_effect() {
+    let (text, _) = ask(["-p", "hi"]);
+    assert_eq!(text.stdout, "ok\n");
+    let (whole, _) = ask(["-p", "hi", "-o", "json", "--dialect", "qwen", "--no-color"]);
+    assert_eq!(whole.json().as_array().unwrap().last().unwrap()["result"], "ok");
+    let (plain, _) = ask(["-p", "hi", "-o", "stream-json"]);
+    let (partial, _) = ask(["-p", "hi", "-o", "stream-json", "--include-partial-messages"]);
+    let has_pieces = |run: &Run| run.json_lines().iter().any(|line| line["type"] == "stream_event");
+    assert!(has_pieces(&partial) && !has_pieces(&plain));
+
+    let server = Server::start([reply().call("c1", "structured_output", json!({"a": 1})).usage(1, 1)]);
+    let args = ["-p", "hi", "--json-schema", OBJECT, "-o", "stream-json", "--result-text=off"];
+    let run =
+        tenon().server(&server).args(args).args(["--result-file", "out/r.json"]).file("out/x", "").run();
+    run.assert_code(0);
+    assert_eq!(run.last_json()["structured_result"], json!({"a": 1}));
+    assert_eq!(run.last_json()["result"], Value::Null);
+    assert_eq!(run.read("out/r.json"), "{\"a\":1}\n");
+
+    let id = "123e4567-e89b-42d3-a456-426614174000";
+    let (run, _) = ask(["-p", "hi", "-o", "stream-json", "--session-id", id]);
+    assert!(run.json_lines().iter().all(|line| line["session_id"] == id), "{run}");
+}
+
+#[test]
+fn stderr_has_three_levels() {
+    let chosen = "model `openai/test-model`: `OPENAI_API_KEY` is set, `OPENAI_MODEL` names the model\n";
+    let run = |flags: &[&str]| {
+        let list = reply().call("c1", "list_directory", json!({"path": "."})).usage(12, 3);
+        let server = Server::start([list, reply().text("ok").usage(20, 4)]);
+        let run = tenon().server(&server).args(["-p", "hi", "--betas", "x"]).args(flags).run();
+        run.assert_code(0);
+        run.stderr
+    };
+    let warning = "warning: `--betas` has no effect in tenon\n";
+    assert_eq!(run(&["-q"]), "");
+    assert_eq!(run(&["--quiet"]), "");
+    assert_eq!(run(&[]), format!("{chosen}{warning}"));
+    let verbose = run(&["--verbose"]);
+    let verbose: Vec<&str> = verbose.lines().collect();
+    assert_eq!(verbose[2..4], ["turn 1: 12 tokens in, 3 out", "tool: list_directory"]);
+    assert!(verbose[4].starts_with("tool: list_directory done in ") && verbose[4].ends_with(" ms"));
+    assert_eq!(verbose[5..], ["turn 2: 20 tokens in, 4 out"]);
+}
+
+#[test]
+fn a_heartbeat_is_a_line_of_the_stream_or_of_stderr() {
+    let gate = tenon_testkit::Gate::new();
+    let server = Server::start([reply().text("ok").hold(&gate)]);
+    let mut run = tenon().server(&server).args(["-p", "hi", "-o", "stream-json", "--heartbeat", "1"]).spawn();
+    run.json_where(|line| line["subtype"] == "heartbeat");
+    gate.open();
+    assert_eq!(run.wait().stderr.matches("heartbeat").count(), 0);
+
+    let gate = tenon_testkit::Gate::new();
+    let server = Server::start([reply().text("ok").hold(&gate)]);
+    let mut run = tenon().server(&server).args(["-p", "hi", "--heartbeat=1"]).spawn();
+    run.wait_for_stderr("heartbeat: the run goes on\n");
+    gate.open();
+    assert_eq!(run.wait().stdout, "ok\n");
+}
+
+#[test]
+fn nothing_is_kept_when_nothing_may_be_kept() {
+    let command = json!({"command": "seq 1 200000", "is_background": false});
+    let kept = |flags: &[&str]| {
+        let server =
+            Server::start([reply().call("c1", "run_shell_command", command.clone()), reply().text("ok")]);
+        let run = tenon().server(&server).args(["-y", "-p", "hi"]).args(flags).run();
+        run.assert_code(0);
+        assert!(server.request(1).tool_result("c1").contains("200000"));
+        run.tenon_home().join("projects").exists()
+    };
+    assert!(kept(&[]));
+    assert!(!kept(&["--no-session"]));
+}
+
+#[test]
+fn a_recorded_run_can_be_replayed_without_a_server() {
+    let folder = tenon().args(["-p", "hi", "-m", "m1"]);
+    let server = Server::start([reply().text("ok")]);
+    folder.clone().server(&server).args(["--record", "c.jsonl"]).run().assert_code(0);
+    let run = folder.args(["--replay", "c.jsonl"]).run();
+    run.assert_code(0);
+    assert_eq!(run.stdout, "ok\n");
+    assert!(!run.read("c.jsonl").contains("test-key"));
+}
+
+#[test]
+fn help_and_version_go_to_stdout() {
+    for flag in ["--version", "-V"] {
+        let run = tenon().arg(flag).run();
+        assert_eq!((run.code, scrub(&run.stdout), run.stderr.as_str()), (0, "tenon <version>\n".into(), ""));
+    }
+    for args in [&["--help"][..], &["-h"], &["help"], &["schema", "--help"], &["help", "trust"]] {
+        let run = tenon().args(args).run();
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{run}");
+        assert!(run.stdout.contains("Usage: tenon"), "{run}");
+    }
+    let help = tenon().arg("--help").run().stdout;
+    assert!(help.contains("Exit codes:") && help.contains("Examples:"));
+    for later in ["--acp", "--continue", "--mcp-config", "--insecure", "stream-chunk-json", "claude"] {
+        assert!(!help.contains(later), "`{later}` is offered and would be refused");
+    }
+}
+
+/// A flag that is offered is a flag that is tested: here, by its name.
+#[test]
+fn every_flag_of_the_help_has_a_test() {
+    let help = tenon().arg("--help").run().stdout;
+    let flags: BTreeSet<&str> = help
+        .lines()
+        .filter(|line| line.trim_start().starts_with('-'))
+        .flat_map(str::split_whitespace)
+        .filter(|word| word.starts_with("--"))
+        .map(|word| word.trim_end_matches([',', ']']))
+        .collect();
+    assert!(flags.len() > 40, "{flags:?}");
+    let tests = concat!(include_str!("usage.rs"), include_str!("stdin.rs"));
+    for flag in flags {
+        let named = [format!("\"{flag}\""), format!("\"{flag}=")];
+        assert!(named.iter().any(|named| tests.contains(named)), "{flag} has no test");
+    }
+}
+
+#[test]
+fn completions_know_flags_and_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let run = tenon().args(["completions", shell]).run();
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+        for word in ["json-schema", "doctor", "stream-json"] {
+            assert!(run.stdout.contains(word), "{shell} does not complete `{word}`");
+        }
+        assert!(!run.stdout.contains("openai-api-key"), "{shell} offers what is refused");
+    }
+}
+
+#[test]
+fn the_manual_is_a_page_of_the_man_format() {
+    let run = tenon().arg("man").run();
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    for part in [".TH tenon 1", ".SH SYNOPSIS", "\\-\\-json\\-schema", "Exit codes"] {
+        assert!(run.stdout.contains(part), "no `{part}` in the page");
+    }
+}
+
+#[test]
+fn the_doctor_says_what_works_and_what_to_do() {
+    let run = tenon().arg("doctor").run();
+    run.assert_code(1);
+    assert_eq!(
+        scrub(&run.stdout),
+        "ok   tenon <version> on linux\n\
+         ok   settings and outputs: <home>/.tenon\n\
+         ok   settings: valid\n\
+         FAIL model: no credentials for any model were found\n     \
+         hint: set a key (`OPENAI_API_KEY`), point `OPENAI_BASE_URL` to a server on this machine (`http://127.0.0.1:PORT/v1`), or replay a cassette with `--replay FILE`\n\
+         ok   shell: bash\n"
+    );
+    let server = Server::start([]);
+    let run = tenon().server(&server).arg("doctor").run();
+    run.assert_code(0);
+    assert!(
+        scrub(&run.stdout)
+            .contains("ok   model: `openai/test-model` at http://127.0.0.1:PORT/v1 with a key\n"),
+        "{run}"
+    );
+    assert!(server.requests().is_empty(), "looking costs nothing");
+    assert!(!run.stdout.contains("test-key"));
+
+    let gone = tenon().server(&server);
+    drop(server);
+    let run = gone.arg("doctor").run();
+    run.assert_code(1);
+    assert!(run.stdout.contains("FAIL model: ") && run.stdout.contains("hint: start the server"), "{run}");
+
+    let run = tenon().home_file("settings.json", "{ nope").arg("doctor").run();
+    run.assert_code(1);
+    assert!(run.stdout.contains("FAIL settings: "), "{run}");
+}
+
+#[test]
+fn arguments_that_are_not_text_are_a_usage_error() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let run = tenon().arg("-p").arg(std::ffi::OsStr::from_bytes(b"caf\xe9")).run();
+    run.assert_code(2);
+    assert!(run.stderr.contains("UTF-8"), "{run}");
+}
+
+/// `script` lends a terminal.
+#[test]
+fn on_a_terminal_a_bare_call_shows_examples() {
+    let there = std::process::Command::new("script").arg("--version").output();
+    if there.is_err() {
+        return;
+    }
+    for (args, shown) in [
+        ("", "tenon -p \"What does this project do?\""),
+        (" --json-schema '{}'", "`--json-schema` needs a prompt"),
+    ] {
+        let command = format!("{}{args}", env!("CARGO_BIN_EXE_tenon"));
+        let run = Tenon::new("script").args(["-q", "-e", "-c", &command, "/dev/null"]).run();
+        run.assert_code(2);
+        assert!(run.stdout.contains(shown), "{run}");
+    }
+}
