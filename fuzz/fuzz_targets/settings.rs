@@ -10,11 +10,13 @@ use tenon_config::{Expand, ModelFlags, choose_model, read_settings, secret_env_n
 fuzz_target!(|text: &str| {
     let (project, user) = text.split_once("\n---\n").unwrap_or((text, ""));
     let env = BTreeMap::from([("OPENAI_API_KEY".to_owned(), "hush-hush".to_owned())]);
+    let words = BTreeMap::from([("A".to_owned(), "expanded-word(".to_owned())]);
     let project = read_settings(project, Path::new("project"), Expand::Never);
-    let user = read_settings(user, Path::new("user"), Expand::From(&env));
+    let user = read_settings(user, Path::new("user"), Expand::From(&words));
     for problem in project.errors.iter().chain(&project.warnings).chain(&user.errors).chain(&user.warnings) {
         assert!(problem.line >= 1 && problem.column >= 1);
-        assert!(problem.one_line().chars().all(|c| !c.is_control()));
+        let line = problem.one_line();
+        assert!(line.chars().all(|c| !c.is_control()) && !line.contains("expanded-word"));
     }
 
     let before = user.settings.clone();

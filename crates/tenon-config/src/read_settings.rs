@@ -228,7 +228,7 @@ fn permissions(reader: &mut Reader<'_>, node: &Node<'_>) -> Permissions {
                 let Some(name) = reader.string(&path, node) else { continue };
                 permissions.mode = Mode::parse(&name);
                 if permissions.mode.is_none() {
-                    reader.not_one_of(&path, &name, node, &Mode::NAMES);
+                    reader.not_one_of(&path, node, &Mode::NAMES);
                 }
             }
         }
@@ -245,7 +245,7 @@ fn rules(reader: &mut Reader<'_>, path: &str, node: &Node<'_>) -> Vec<String> {
             None => !trimmed.is_empty() && !trimmed.contains(')'),
         };
         let hint = "a rule is a tool, `write_file`, or a tool with what it covers, `Bash(git status)`";
-        (!shaped).then(|| (format!("is `{}`, which is not a rule", quotable(rule)), hint))
+        (!shaped).then_some(("is not a rule", hint))
     };
     reader.strings_that(path, node, fault).unwrap_or_default()
 }
@@ -338,7 +338,7 @@ fn shell(reader: &mut Reader<'_>, node: &Node<'_>) -> ShellSettings {
             "passEnv" => {
                 let names = reader.without_expansion(|reader| {
                     reader.strings_that(&path, node, |name| {
-                        let fault = "must be the name of an environment variable".to_owned();
+                        let fault = "must be the name of an environment variable";
                         (!is_variable_name(name)).then_some((fault, VARIABLE_NAME_HINT))
                     })
                 });

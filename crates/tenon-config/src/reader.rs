@@ -11,7 +11,7 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value};
 
-use crate::duration::{parse_duration, parse_wall_time};
+use crate::duration::{DurationError, parse_duration, parse_wall_time};
 use crate::expand::expand;
 use crate::problem::{Problem, Severity, nearest, position, quotable};
 use crate::read_settings::Expand;
@@ -167,11 +167,13 @@ impl<'a> Reader<'a> {
         if allowed.contains(&value.as_str()) {
             return Some(value);
         }
-        self.not_one_of(path, &value, node, allowed);
+        self.not_one_of(path, node, allowed);
         None
     }
 
-    pub(crate) fn not_one_of(&mut self, path: &str, value: &str, node: &Node<'_>, allowed: &[&str]) {
+    /// Quotes what stands in the file: a variable in it may stand for a secret.
+    pub(crate) fn not_one_of(&mut self, path: &str, node: &Node<'_>, allowed: &[&str]) {
+        let Some(value) = self.literal(path, node) else { return };
         let message = format!("`{path}` is `{}`, but may be one of {}", quotable(value), listed(allowed));
         let hint = nearest(value, allowed).map(|meant| format!("did you mean `{meant}`?"));
         self.error(node.start(), message, hint);
@@ -181,12 +183,12 @@ impl<'a> Reader<'a> {
         self.strings_that(path, node, |_| None)
     }
 
-    /// A list of strings, each of which `fault` finds nothing wrong with: else a message and a hint.
+    /// A list of strings in which `fault` finds nothing wrong: it gives what is wrong with one, and a hint.
     pub(crate) fn strings_that(
         &mut self,
         path: &str,
         node: &Node<'_>,
-        fault: impl Fn(&str) -> Option<(String, &'static str)>,
+        fault: impl Fn(&str) -> Option<(&'static str, &'static str)>,
     ) -> Option<Vec<String>> {
         let Some(array) = node.as_array() else {
             self.wrong_type(path, "a list of strings", node);
@@ -261,16 +263,23 @@ impl<'a> Reader<'a> {
     /// Seconds as a number, or a duration with a unit.
     pub(crate) fn duration(&mut self, path: &str, node: &Node<'_>) -> Option<Duration> {
         let text = self.duration_text(path, node)?;
-        parse_duration(&text)
-            .map_err(|error| self.error(node.start(), format!("`{path}`: {error}"), None))
-            .ok()
+        parse_duration(&text).map_err(|error| self.not_a_duration(path, node, &error)).ok()
     }
 
     pub(crate) fn wall_time(&mut self, path: &str, node: &Node<'_>) -> Option<Limit<Duration>> {
         let text = self.duration_text(path, node)?;
-        parse_wall_time(&text)
-            .map_err(|error| self.error(node.start(), format!("`{path}`: {error}"), None))
-            .ok()
+        parse_wall_time(&text).map_err(|error| self.not_a_duration(path, node, &error)).ok()
+    }
+
+    fn not_a_duration(&mut self, path: &str, node: &Node<'_>, error: &DurationError) {
+        let message = match node.as_string_lit() {
+            // Not quoted: a variable may stand for a secret.
+            Some(string) if string.value.contains('$') => {
+                format!("`{path}` does not stand for a usable duration")
+            }
+            _ => format!("`{path}`: {error}"),
+        };
+        self.error(node.start(), message, None);
     }
 
     fn duration_text(&mut self, path: &str, node: &Node<'_>) -> Option<String> {

@@ -1,5 +1,7 @@
 //! Everything `tenon-config` promises, at its boundary.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 #[path = "all/corpus.rs"]
 mod corpus;
 #[path = "all/durations.rs"]

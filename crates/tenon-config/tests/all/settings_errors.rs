@@ -46,7 +46,7 @@ fn errors_name_the_place_and_the_remedy() {
         ),
         (
             r#"{"permissions": {"deny": ["a", "Bash(rm"]}}"#,
-            "s.json:1:32: `permissions.deny[1]` is `Bash(rm`, which is not a rule; a rule is a tool, `write_file`, or a tool with what it covers, `Bash(git status)`",
+            "s.json:1:32: `permissions.deny[1]` is not a rule; a rule is a tool, `write_file`, or a tool with what it covers, `Bash(git status)`",
         ),
         (
             r#"{"permissions": {"mode": "yoloo"}}"#,
@@ -198,6 +198,25 @@ fn a_literal_key_is_warned_about_and_never_quoted() {
     assert!(!errors.concat().contains("hush") && !warnings.concat().contains("hush"));
     let fine = r#"{"providers": {"a": {"headers": {"Authorization": "Bearer $TOKEN"}}}}"#;
     assert_eq!(problems(fine), (vec![], vec![]));
+}
+
+#[test]
+fn what_a_variable_stands_for_is_never_quoted() {
+    let env = std::collections::BTreeMap::from([("KEY".to_owned(), "hush(".to_owned())]);
+    for text in [
+        r#"{"dialect": "$KEY"}"#,
+        r#"{"outputFormat": "${KEY}"}"#,
+        r#"{"permissions": {"mode": "$KEY"}}"#,
+        r#"{"permissions": {"deny": ["$KEY"]}}"#,
+        r#"{"limits": {"wallTime": "$KEY"}}"#,
+        r#"{"timeouts": {"idle": "$KEY"}}"#,
+        r#"{"sandbox": {"mode": "$KEY"}}"#,
+        r#"{"providers": {"a": {"wire": "$KEY"}}}"#,
+    ] {
+        let layer = read_settings(text, Path::new("s.json"), Expand::From(&env));
+        assert_eq!(layer.errors.len(), 1, "{text}");
+        assert!(!layer.errors[0].one_line().contains("hush"), "{}", layer.errors[0]);
+    }
 }
 
 #[test]
