@@ -12,8 +12,9 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 
+use crate::effort::Effort;
 use crate::json_text::{MAX_DEPTH, compact};
-use crate::pattern::{self, MAX_PATTERN_BYTES};
+use crate::pattern::{self, MATCHING_BYTES, MAX_PATTERN_BYTES};
 use crate::pointer::type_name;
 use crate::schema_error::Problem;
 use crate::schema_source::MAX_SCHEMA_BYTES;
@@ -32,6 +33,7 @@ struct Inner {
     draft: Draft,
     warnings: Vec<String>,
     property_names: HashSet<String>,
+    effort: Effort,
     validator: Validator,
 }
 
@@ -59,11 +61,14 @@ impl Schema {
             return Err(SchemaError::Refused(problems));
         }
         let survey = Survey { problems, ..survey };
+        let effort =
+            Effort::new(&source, draft, &survey).map_err(|problem| SchemaError::Refused(vec![problem]))?;
         let validator = build(&source, draft, &survey)?;
         let inner = Inner {
             draft,
             warnings: survey.warnings,
             property_names: survey.property_names,
+            effort,
             validator,
             source,
         };
@@ -88,8 +93,16 @@ impl Schema {
         &self.inner.validator
     }
 
-    pub(crate) fn scope(&self) -> Scope<'_> {
-        Scope { schema: &self.inner.source, property_names: Some(&self.inner.property_names) }
+    pub(crate) fn effort(&self) -> &Effort {
+        &self.inner.effort
+    }
+
+    pub(crate) fn scope<'a>(&'a self, payload: &'a Value) -> Scope<'a> {
+        Scope {
+            schema: &self.inner.source,
+            payload: Some(payload),
+            property_names: Some(&self.inner.property_names),
+        }
     }
 }
 
@@ -138,7 +151,7 @@ fn build(source: &Value, draft: Draft, survey: &Survey) -> Result<Validator, Sch
         .offline()
         .should_validate_formats(true)
         .with_pattern_options(
-            PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES),
+            PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MATCHING_BYTES),
         );
     let options = formats::lend_newer(options, draft, survey.formats.iter().map(String::as_str));
     let built = if survey.edits.is_empty() {
@@ -199,7 +212,7 @@ fn build_problem(error: &jsonschema::ValidationError<'_>, source: &Value, survey
         return Problem::new("", message)
             .hint("references are not fetched: everything must be in the schema itself");
     }
-    let scope = Scope { schema: source, property_names: None };
+    let scope = Scope { schema: source, payload: None, property_names: None };
     let first = violations::describe(error, &scope).into_iter().next();
     let (pointer, message) = match first {
         Some(violation) => (violation.path, violation.message),

@@ -10,6 +10,7 @@
 
 mod contract;
 mod draft;
+mod effort;
 mod formats;
 mod gate;
 mod json_text;

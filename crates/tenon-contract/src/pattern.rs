@@ -7,9 +7,11 @@
 
 use std::fmt::Write as _;
 
-/// What a compiled pattern may take. The engine's own default is larger than any sensible pattern needs;
-/// nested repetitions pass any limit soon.
-pub(crate) const MAX_PATTERN_BYTES: usize = 4 * 1024 * 1024;
+/// What a compiled pattern may take: enough for a name of 255 letters of any script, not for nested
+/// repetitions.
+pub(crate) const MAX_PATTERN_BYTES: usize = 32 * 1024 * 1024;
+/// What matching may keep in memory to be fast; past it the engine is slower, and still linear.
+pub(crate) const MATCHING_BYTES: usize = 2 * 1024 * 1024;
 
 /// Why a pattern is refused: the end of a sentence that starts with the pattern.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub(crate) fn engine_fault(pattern: &str) -> Option<Refused> {
     };
     let built = regex::RegexBuilder::new(&translated)
         .size_limit(MAX_PATTERN_BYTES)
-        .dfa_size_limit(MAX_PATTERN_BYTES)
+        .dfa_size_limit(MATCHING_BYTES)
         .build();
     match built {
         Ok(_) => None,

@@ -1,6 +1,6 @@
 //! Where a `$ref` leads. References stay inside the schema: nothing is read or fetched, ever.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
@@ -15,12 +15,12 @@ pub(crate) struct Reference {
     pub target: String,
 }
 
-/// The pointer that a reference leads to, or nothing if only the validator can tell: by an anchor, or by
-/// the address that an `$id` gives to a part of the schema.
+/// The pointer that a reference leads to, or nothing if only the validator can tell: by the address that an
+/// `$id` gives to a part of the schema.
 pub(crate) fn resolve(
     reference: &Reference,
     root: &Value,
-    anchors: &HashSet<String>,
+    anchors: &HashMap<String, String>,
     nested_ids: bool,
 ) -> Result<Option<String>, Problem> {
     let target = reference.target.as_str();
@@ -41,7 +41,9 @@ pub(crate) fn resolve(
         return Err(dangling(reference, root));
     };
     if !pointer.is_empty() && !pointer.starts_with('/') {
-        return if anchors.contains(&pointer) { Ok(None) } else { Err(dangling(reference, root)) };
+        return anchors
+            .get(&pointer)
+            .map_or_else(|| Err(dangling(reference, root)), |found| Ok(Some(found.clone())));
     }
     if root.pointer(&pointer).is_some() { Ok(Some(pointer)) } else { Err(dangling(reference, root)) }
 }

@@ -4,7 +4,7 @@
 //! This walk knows where keywords may stand and where names and data stand instead. Whether the root can
 //! describe an object is decided in `root.rs`, where references lead in `references.rs`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -26,6 +26,10 @@ pub(crate) struct Survey {
     /// Regular expressions, at the pointer of the `pattern` or of the key in `patternProperties`.
     pub patterns: Vec<(String, String)>,
     pub edits: Vec<Edit>,
+    /// The pointers of all schemas in it.
+    pub schemas: HashSet<String>,
+    /// Where references lead, by the pointer they stand at.
+    pub targets: HashMap<String, String>,
 }
 
 /// A change between the schema a person wrote and the one the validator compiles.
@@ -44,9 +48,8 @@ pub(crate) fn survey(root: &Value, draft: Draft) -> Survey {
         draft,
         declared: root.get("$schema").is_some(),
         found: Survey::default(),
-        visited: HashSet::new(),
         references: Vec::new(),
-        anchors: HashSet::new(),
+        anchors: HashMap::new(),
         nested_ids: false,
         annotations: BTreeSet::new(),
     };
@@ -62,9 +65,9 @@ struct Walk<'a> {
     /// Whether the draft was named, or is the default.
     declared: bool,
     found: Survey,
-    visited: HashSet<String>,
     references: Vec<Reference>,
-    anchors: HashSet<String>,
+    /// Where each anchor is.
+    anchors: HashMap<String, String>,
     /// A subschema with an `$id` starts a document of its own, in which references are resolved.
     nested_ids: bool,
     annotations: BTreeSet<String>,
@@ -76,7 +79,7 @@ impl<'a> Walk<'a> {
     }
 
     fn schema(&mut self, schema: &'a Value, pointer: &str) {
-        if !self.visited.insert(pointer.to_owned()) {
+        if !self.found.schemas.insert(pointer.to_owned()) {
             return;
         }
         match schema {
@@ -253,11 +256,11 @@ impl<'a> Walk<'a> {
     fn identity(&mut self, name: &str, text: &str, parent: &str, at: &str) {
         match name {
             "$anchor" | "$dynamicAnchor" => {
-                self.anchors.insert(text.to_owned());
+                self.anchors.insert(text.to_owned(), parent.to_owned());
             }
             "$id" | "id" => match text.strip_prefix('#') {
                 Some(anchor) => {
-                    self.anchors.insert(anchor.to_owned());
+                    self.anchors.insert(anchor.to_owned(), parent.to_owned());
                 }
                 None => self.nested_ids |= !parent.is_empty(),
             },
@@ -310,21 +313,21 @@ impl<'a> Walk<'a> {
     }
 
     fn unknown(&mut self, name: &str, value: &Value, members: &Map<String, Value>, at: String) {
-        let near = show::nearest(name, keywords::names(self.draft));
+        let wrapper =
+            ["schema", "json_schema"].into_iter().any(|key| members.get(key).is_some_and(Value::is_object));
+        let near = show::nearest(name, keywords::names(self.draft)).filter(|_| !wrapper);
         let problem = match near {
             Some(near) => Problem::new(at, format!("unknown keyword `{name}`, did you mean `{near}`?")),
             None => {
                 let problem = Problem::new(at, format!("unknown keyword `{name}`"));
-                if value.is_object() && members.get("schema").or_else(|| members.get("json_schema")).is_some()
-                {
-                    problem.hint(
-                        "this looks like a request format around a schema: pass only the schema inside it",
-                    )
+                problem.hint(if wrapper {
+                    "this looks like a request format around a schema: pass only the schema inside it"
+                        .to_owned()
                 } else if value.is_object() {
-                    problem.hint(format!("if `{name}` is a property, it belongs inside `properties`"))
+                    format!("if `{name}` is a property, it belongs inside `properties`")
                 } else {
-                    problem.hint("keywords of your own start with `x-`")
-                }
+                    "keywords of your own start with `x-`".to_owned()
+                })
             }
         };
         self.problem(problem);
@@ -378,6 +381,7 @@ impl<'a> Walk<'a> {
                 Ok(Some(pointer)) => {
                     if let Some(target) = self.root.pointer(&pointer) {
                         self.schema(target, &pointer);
+                        self.found.targets.insert(reference.pointer, pointer);
                     }
                 }
                 Ok(None) => {}

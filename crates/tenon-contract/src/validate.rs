@@ -45,12 +45,15 @@ impl Schema {
         let text = object_text(arguments)?;
         let value: Value = serde_json::from_str(&text)
             .map_err(|error| Rejection::arguments(format!("the arguments cannot be read: {error}")))?;
+        if !self.effort().can_check(&value) {
+            return Err(Rejection::too_much());
+        }
         let validator = self.validator();
         if !validator.is_valid(&value) {
-            let scope = self.scope();
+            let scope = self.scope(&value);
             let findings = validator
                 .iter_errors(&value)
-                .flat_map(|error| violations::findings(&error, &value, &scope))
+                .flat_map(|error| violations::findings(&error, &scope))
                 .collect();
             return Err(Rejection::violations(findings));
         }
@@ -88,6 +91,17 @@ impl Rejection {
         }
     }
 
+    fn too_much() -> Rejection {
+        let message =
+            "nested too deeply to be checked against this schema, which has many ways to fit each level";
+        Rejection {
+            violations: vec![Violation { path: String::new(), message: message.to_owned() }],
+            total: 1,
+            stored: vec!["(root): nested too deeply to be checked".to_owned()],
+            cause: Cause::Schema,
+        }
+    }
+
     fn violations(findings: Vec<Finding>) -> Rejection {
         let mut violations: Vec<Violation> = Vec::new();
         let mut stored: Vec<String> = Vec::new();
@@ -105,6 +119,12 @@ impl Rejection {
                     stored.push(line);
                 }
             }
+        }
+        if violations.is_empty() {
+            // The validator refused without a reason; the model still has to hear that it was refused.
+            violations.push(Violation { path: String::new(), message: "does not fit the schema".to_owned() });
+            stored.push("(root)".to_owned());
+            total = 1;
         }
         Rejection { violations, total, stored, cause: Cause::Schema }
     }

@@ -13,10 +13,11 @@ use crate::pointer::{join, steps, type_name};
 use crate::validate::Violation;
 use crate::{show, union};
 
-/// The schema that the value was checked against.
+/// What was checked, against what.
 pub(crate) struct Scope<'a> {
     /// As it was written.
     pub schema: &'a Value,
+    pub payload: Option<&'a Value>,
     /// The names the schema gives to properties, where violations may be stored.
     pub property_names: Option<&'a HashSet<String>>,
 }
@@ -27,12 +28,12 @@ pub(crate) struct Finding {
     pub stored: String,
 }
 
-pub(crate) fn findings(error: &ValidationError<'_>, payload: &Value, scope: &Scope<'_>) -> Vec<Finding> {
+pub(crate) fn findings(error: &ValidationError<'_>, scope: &Scope<'_>) -> Vec<Finding> {
     let keyword = error.kind().keyword();
     describe(error, scope)
         .into_iter()
         .map(|violation| {
-            let known = known_part(&violation.path, payload, scope);
+            let known = known_part(&violation.path, scope);
             let stored = format!("{}: {keyword}", crate::pointer::shown(&known));
             Finding { violation, stored }
         })
@@ -51,6 +52,18 @@ pub(crate) fn describe(error: &ValidationError<'_>, scope: &Scope<'_>) -> Vec<Vi
     match error.kind() {
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             each_unexpected(unexpected)
+        }
+        // How `additionalProperties: false` fails where nothing else speaks of properties: once, for the
+        // whole object, with the first of its values.
+        Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
+            match scope.payload.and_then(|payload| payload.pointer(path)) {
+                Some(Value::Object(members))
+                    if error.instance().as_ref() != &Value::Object(members.clone()) =>
+                {
+                    each_unexpected(&members.keys().cloned().collect::<Vec<_>>())
+                }
+                _ => vec![Violation { path: path.to_owned(), message: message(error, scope) }],
+            }
         }
         Kind::Required { property } => {
             let name = property.as_str().map_or_else(|| property.to_string(), str::to_owned);
@@ -93,7 +106,7 @@ fn message(error: &ValidationError<'_>, scope: &Scope<'_>) -> String {
         Kind::UniqueItems => unique_message(value),
         Kind::Contains => contains_message(error, scope),
         Kind::UnevaluatedItems { unexpected } => {
-            format!("expected {} fewer", show::count(unexpected.len() as u64, "item"))
+            format!("has {} more than allowed", show::count(unexpected.len() as u64, "item"))
         }
         Kind::FalseSchema => "nothing is allowed here".to_owned(),
         Kind::Not { schema } => {
@@ -195,9 +208,9 @@ fn unexpected(name: &str, error: &ValidationError<'_>, scope: &Scope<'_>) -> Str
 }
 
 /// The pointer up to the first name that the schema does not know.
-fn known_part(path: &str, payload: &Value, scope: &Scope<'_>) -> String {
+fn known_part(path: &str, scope: &Scope<'_>) -> String {
     let mut known = String::new();
-    let mut here = Some(payload);
+    let mut here = scope.payload;
     for step in steps(path) {
         let is_item = here.is_some_and(Value::is_array);
         if !is_item && !scope.property_names.is_some_and(|names| names.contains(&step)) {
