@@ -6,8 +6,8 @@ use std::path::Path;
 use tenon_agent::Stop;
 use tenon_core::{ErrorClass, Failure};
 
-use crate::args::RunArgs;
-use crate::stdin::{self, Piped};
+use crate::args::{RunArgs, StdinMode};
+use crate::stdin::{self, Patience, Piped};
 
 /// A prompt file larger than this is a mistake.
 const MAX_PROMPT_FILE: u64 = 8 * 1024 * 1024;
@@ -36,11 +36,14 @@ pub async fn read(
         (false, None) => text,
     };
     if prompt.trim().is_empty() {
-        return Err(Failure::new(
-            ErrorClass::Input,
-            "there is no prompt: stdin and the prompt given are empty",
-        )
-        .hint("give one with `-p`, as bare words, in a `--prompt-file`, or piped to stdin"));
+        let message = match patience {
+            Patience::DoNotLook if args.stdin == StdinMode::Ignore => {
+                "there is no prompt, and `--stdin ignore` does not look for one"
+            }
+            _ => "there is no prompt: stdin and the prompt given are empty",
+        };
+        return Err(Failure::new(ErrorClass::Input, message)
+            .hint("give one with `-p`, as bare words, in a `--prompt-file`, or piped to stdin"));
     }
     Ok(Input { prompt, warnings: warning.into_iter().collect() })
 }
@@ -50,19 +53,20 @@ fn given_prompt(args: &RunArgs, started_in: &Path) -> Result<Option<String>, Fai
         return Ok(Some(prompt.clone()));
     }
     if let Some(file) = &args.prompt_file {
-        return read_text_file(&started_in.join(file), "--prompt-file").map(Some);
+        return read_text_file(file, started_in, "--prompt-file").map(Some);
     }
     let words: Vec<&str> = args.words.iter().map(String::as_str).filter(|word| *word != "-").collect();
     Ok((!words.is_empty()).then(|| words.join(" ")))
 }
 
 /// A file the user named in a flag: regular, bounded, text.
-pub fn read_text_file(path: &Path, flag: &str) -> Result<String, Failure> {
+pub fn read_text_file(file: &Path, started_in: &Path, flag: &str) -> Result<String, Failure> {
     let cannot = |why: String| {
-        Failure::new(ErrorClass::Input, format!("`{flag} {}` cannot be read: {why}", path.display()))
+        Failure::new(ErrorClass::Input, format!("`{flag} {}` cannot be read: {why}", file.display()))
     };
+    let path = started_in.join(file);
     // Asked before opening: opening a FIFO would wait for a writer.
-    let meta = std::fs::metadata(path).map_err(|error| cannot(error.to_string()))?;
+    let meta = std::fs::metadata(&path).map_err(|error| cannot(error.to_string()))?;
     if !meta.is_file() {
         return Err(cannot("it is not a regular file".to_owned()));
     }

@@ -296,7 +296,7 @@ impl Plan<'_> {
 
     fn system(&self, contract: Option<&Contract>, started_in: &Path) -> Result<String, Failure> {
         let from_file = match &self.args.system_prompt_file {
-            Some(file) => Some(input::read_text_file(&started_in.join(file), "--system-prompt-file")?),
+            Some(file) => Some(input::read_text_file(file, started_in, "--system-prompt-file")?),
             None => None,
         };
         let replace = self.args.system_prompt.as_deref().or(from_file.as_deref());
