@@ -28,6 +28,44 @@ pub fn output_format(args: &RunArgs, settings: Option<&Settings>) -> Result<Form
     }
 }
 
+/// Settings that this version does not act on. One that promises protection is refused, the others warn.
+pub fn unsupported(args: &RunArgs, settings: &Settings) -> Result<Vec<String>, Failure> {
+    let refuse = |what: &str| {
+        Err(Failure::new(ErrorClass::Config, format!("{what} of the settings is not in this version"))
+            .hint("take it out, or leave settings aside with `--setting-sources \"\"`"))
+    };
+    if let Some(name) = settings.dialect.as_deref().filter(|name| *name != "qwen" && args.dialect.is_none()) {
+        return refuse(&format!("the dialect `{name}`"));
+    }
+    if !settings.hooks.is_empty() {
+        return refuse("`hooks`");
+    }
+    let sandbox = |key: &str| settings.sandbox.get(key).and_then(|value| value.as_str());
+    if sandbox("mode") == Some("require") || sandbox("network") == Some("deny") {
+        return refuse("the protection that `sandbox` asks for");
+    }
+    let idle = [
+        ("mcpServers", !settings.mcp_servers.is_empty()),
+        ("sandbox", !settings.sandbox.is_empty() && sandbox("mode") != Some("off")),
+        ("prices", !settings.prices.is_empty()),
+        ("telemetry", !settings.telemetry.is_empty()),
+    ];
+    let given = idle.iter().filter(|(_, given)| *given);
+    Ok(given.map(|(key, _)| format!("`{key}` of the settings has no effect in this version")).collect())
+}
+
+/// A budget in money is kept only where nothing is paid: there are no prices in this version.
+pub fn check_budget(settings: &Settings, cost_usd: Option<f64>) -> Result<(), Failure> {
+    match (settings.limits.budget_usd().at_most(), cost_usd) {
+        (Some(_), None) => Err(Failure::new(
+            ErrorClass::Config,
+            "`limits.budgetUsd` of the settings cannot be kept: what this model costs is not known",
+        )
+        .hint("take it out, or use a model on this machine; `limits.turns` and `limits.wallTime` bound a run too")),
+        _ => Ok(()),
+    }
+}
+
 pub fn limits(args: &RunArgs, settings: &Settings) -> Result<Limits, Failure> {
     let from_settings = &settings.limits;
     Ok(Limits {

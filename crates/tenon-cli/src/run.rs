@@ -212,6 +212,7 @@ impl Plan<'_> {
         let args = self.args;
         let started_in = surroundings::started_in();
         let settings = &self.loaded.settings;
+        warnings.extend(cli_settings::unsupported(args, settings)?);
         let limits = cli_settings::limits(args, settings)?;
         let contract = self.contract(&started_in, warnings)?;
         let cwd = self.here.cwd.canonicalize().unwrap_or_else(|_| self.here.cwd.clone());
@@ -224,6 +225,7 @@ impl Plan<'_> {
         let input = input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?;
         warnings.extend(input.warnings);
         let chosen = model::choose(args, settings, self.here, &started_in)?;
+        cli_settings::check_budget(settings, chosen.cost_usd)?;
         warnings.extend(chosen.warnings);
         if let Some(why) = &chosen.why {
             self.reporter.note(why);

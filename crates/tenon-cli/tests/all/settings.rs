@@ -1,1 +1,674 @@
+//! Settings, trust, memory and the choice of the model, each seen through what the run does: the request
+//! it sends, the limits it keeps, the lines on stderr.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tenon_testkit::{Captured, Gate, Run, Server, Tenon, Value, json, reply};
+
+use crate::tenon;
+use crate::tools::{call, result_of};
+
+const PROJECT: &str = ".tenon/settings.json";
+const USER: &str = "settings.json";
+
+/// Runs against a server that says `Hi.` and returns the request it got.
+#[track_caller]
+fn request_of(setup: Tenon) -> (Captured, Run) {
+    let server = Server::start([reply().text("Hi.")]);
+    let run = setup.env("OPENAI_BASE_URL", server.base_url()).args(["-p", "Go."]).run();
+    run.assert_code(0);
+    (server.request(0), run)
+}
+
+#[track_caller]
+fn model_of(setup: Tenon) -> String {
+    let (request, _) = request_of(setup.env("OPENAI_API_KEY", "test-key"));
+    request.body["model"].as_str().unwrap_or_default().to_owned()
+}
+
+fn system_of(setup: Tenon) -> String {
+    let (request, _) = request_of(setup.env("OPENAI_MODEL", "m"));
+    let first = &request.messages()[0];
+    if first["role"] == "system" {
+        first["content"].as_str().unwrap_or_default().to_owned()
+    } else {
+        String::new()
+    }
+}
+
+/// A run that must fail before anything is sent.
+#[track_caller]
+fn refused(setup: Tenon, code: i32, expected: &[&str]) -> Run {
+    let run = setup.args(["-p", "Go."]).run();
+    run.assert_code(code);
+    assert_eq!(run.stdout, "", "{run}");
+    for text in expected {
+        assert!(run.stderr.contains(text), "`{text}` is missing\n{run}");
+    }
+    run
+}
+
+// --- layers
+
+#[test]
+fn each_layer_lies_over_the_one_before() {
+    let user = tenon().env("OPENAI_MODEL", "of-the-provider");
+    assert_eq!(model_of(user.clone()), "of-the-provider");
+    let user = user.home_file(USER, r#"{"model": "of-the-user"}"#);
+    assert_eq!(model_of(user.clone()), "of-the-user");
+    let project = user.file(PROJECT, r#"{"model": "of-the-project"}"#);
+    assert_eq!(model_of(project.clone()), "of-the-user", "untrusted");
+    let project = project.arg("--trust-project");
+    assert_eq!(model_of(project.clone()), "of-the-project");
+    let env = project.env("TENON_MODEL", "of-the-environment");
+    assert_eq!(model_of(env.clone()), "of-the-environment");
+    let extra = env.args(["--settings", r#"{"model": "of-the-flag-settings"}"#]);
+    assert_eq!(model_of(extra.clone()), "of-the-flag-settings");
+    assert_eq!(model_of(extra.args(["-m", "of-the-flag"])), "of-the-flag");
+}
+
+#[test]
+fn settings_may_hold_comments_and_variables() {
+    let user = "// mine\n{\n  \"$schema\": \"x\", /* for now */ \"model\": \"$WHICH-model\",\n}\n";
+    let setup = tenon().home_file(USER, user).env("WHICH", "big");
+    assert_eq!(model_of(setup), "big-model");
+    // Variables are the user's: a project could send them away.
+    let setup =
+        tenon().file(PROJECT, r#"{"model": "$WHICH-model"}"#).env("WHICH", "big").arg("--trust-project");
+    assert_eq!(model_of(setup), "$WHICH-model");
+}
+
+#[test]
+fn settings_are_found_where_they_belong() {
+    // In the project's root, from a folder below it.
+    let setup =
+        tenon().file(PROJECT, r#"{"model": "of-the-root"}"#).file("src/deep/x", "").arg("--trust-project");
+    let deep = setup.workspace().join("src/deep");
+    assert_eq!(model_of(setup.clone().cwd(deep)), "of-the-root");
+    assert_eq!(model_of(setup.args(["-C", "src/deep"])), "of-the-root");
+    // `$TENON_HOME`, and `~/.tenon` without it.
+    let setup = tenon().home_file(USER, r#"{"model": "of-the-home"}"#).env("TENON_HOME", "");
+    assert_eq!(model_of(setup), "of-the-home");
+    let setup =
+        tenon().file("elsewhere/settings.json", r#"{"model": "elsewhere"}"#).env("TENON_HOME", "elsewhere");
+    assert_eq!(model_of(setup), "elsewhere");
+}
+
+#[test]
+fn the_sources_can_be_chosen() {
+    let setup = tenon()
+        .home_file(USER, r#"{"model": "of-the-user"}"#)
+        .file(PROJECT, r#"{"model": "of-the-project"}"#)
+        .env("OPENAI_MODEL", "of-the-provider")
+        .arg("--trust-project");
+    for (sources, model) in [
+        ("user", "of-the-user"),
+        ("project", "of-the-project"),
+        ("user,project", "of-the-project"),
+        ("project, user,local", "of-the-project"),
+        ("local", "of-the-provider"),
+        ("", "of-the-provider"),
+    ] {
+        assert_eq!(model_of(setup.clone().args(["--setting-sources", sources])), model, "`{sources}`");
+    }
+    refused(setup.clone().args(["--setting-sources", "uesr"]), 52, &["--setting-sources", "uesr"]);
+    // `--bare` reads none, but for what the command line itself says.
+    assert_eq!(model_of(setup.clone().arg("--bare")), "of-the-provider");
+    assert_eq!(model_of(setup.args(["--bare", "--settings", r#"{"model": "said"}"#])), "said");
+}
+
+#[test]
+fn more_settings_come_from_a_file_or_from_json() {
+    let setup = tenon().file("more.json", r#"{"model": "more", /* yes */}"#).file("sub/x", "");
+    assert_eq!(model_of(setup.clone().args(["--settings", "more.json"])), "more");
+    // A path in a flag starts where tenon was started, also with `-C`.
+    assert_eq!(model_of(setup.clone().args(["-C", "sub", "--settings", "more.json"])), "more");
+    assert_eq!(model_of(setup.clone().args(["--settings", r#" {"model": "inline"}"#])), "inline");
+    refused(setup.clone().args(["--settings", "nowhere.json"]), 52, &["nowhere.json", "no such file"]);
+    refused(setup.clone().args(["--settings", "{"]), 52, &["--settings:1:", "not valid JSON"]);
+    refused(setup.args(["--settings", r#"{"limits": {"turns": "many"}}"#]), 52, &["limits.turns"]);
+}
+
+// --- single keys
+
+/// A model that goes on calling tools for as long as it is asked.
+fn busy_server() -> Server {
+    let calls = (0..8).map(|n| {
+        reply().call(&format!("c{n}"), "list_directory", json!({"path": ".", "ignore": [n.to_string()]}))
+    });
+    Server::start(calls)
+}
+
+#[test]
+fn limits_come_from_settings_and_flags_are_stronger() {
+    let table = [
+        (json!({"turns": 1}), &[][..], 53, 1),
+        (json!({"turns": 1}), &["--max-session-turns", "3"], 53, 3),
+        (json!({"turns": 1}), &["--max-turns", "2"], 53, 2),
+        (json!({"toolCalls": 0}), &[], 55, 1),
+        (json!({"toolCalls": 1}), &[], 55, 2),
+        (json!({"toolCalls": 1}), &["--max-tool-calls", "2"], 55, 3),
+        (json!({"toolCalls": 1}), &["--max-tool-calls", "-1", "--max-turns", "4"], 53, 4),
+    ];
+    for (limits, args, code, requests) in table {
+        let server = busy_server();
+        let settings = json!({"limits": limits}).to_string();
+        let run = tenon().home_file(USER, settings).server(&server).args(["-p", "Go."]).args(args).run();
+        run.assert_code(code);
+        assert_eq!(server.requests().len(), requests, "{limits} {args:?}\n{run}");
+    }
+    let server = Server::start([reply().text("late").hold(&Gate::new())]);
+    let settings = r#"{"limits": {"wallTime": "1s"}}"#;
+    let run = tenon().home_file(USER, settings).server(&server).args(["-p", "Go."]).run();
+    run.assert_code(55);
+    assert!(run.stderr.contains("wall-time"), "{run}");
+    let bad = reply().call("c1", "structured_output", json!({"n": "x"}));
+    let server = Server::start([bad.clone(), bad.clone(), bad]);
+    let schema = r#"{"type": "object", "properties": {"n": {"type": "integer"}}}"#;
+    let settings = r#"{"limits": {"schemaRetries": 1}}"#;
+    let run =
+        tenon().home_file(USER, settings).server(&server).args(["-p", "Go.", "--json-schema", schema]).run();
+    run.assert_code(53);
+    assert_eq!(server.requests().len(), 2, "{run}");
+}
+
+#[test]
+fn retries_and_timeouts_come_from_settings() {
+    for attempts in [1, 3] {
+        let server = Server::start([reply().status(503).forever()]);
+        let settings = json!({"retry": {"attempts": attempts, "baseMs": 1}}).to_string();
+        let run = tenon().home_file(USER, settings).server(&server).args(["-p", "Go."]).run();
+        run.assert_code(1);
+        assert_eq!(server.requests().len(), attempts, "{run}");
+    }
+    for (timeouts, held) in [
+        (json!({"firstByte": "200ms"}), reply().text("late").hold(&Gate::new())),
+        (json!({"idle": "200ms"}), reply().text("half").text("late").hold_after_events(1, &Gate::new())),
+    ] {
+        let server = Server::start([held]);
+        let settings = json!({"timeouts": timeouts, "retry": {"attempts": 1}}).to_string();
+        let run = tenon().home_file(USER, settings).server(&server).args(["-p", "Go."]).run();
+        run.assert_code(1);
+        assert!(run.stderr.contains("error[network]"), "{timeouts}\n{run}");
+    }
+}
+
+#[test]
+fn the_output_format_comes_from_settings() {
+    let setup = tenon().home_file(USER, r#"{"outputFormat": "json"}"#).env("OPENAI_MODEL", "m");
+    let (_, run) = request_of(setup.clone());
+    assert_eq!(result_of(&run)["result"], "Hi.");
+    let (_, run) = request_of(setup.clone().args(["-o", "text"]));
+    assert_eq!(run.stdout, "Hi.\n");
+    let setup = setup.home_file(USER, r#"{"outputFormat": "stream-json"}"#);
+    let (_, run) = request_of(setup);
+    assert_eq!(run.json_lines()[0]["subtype"], "init");
+    let setup = tenon().home_file(USER, r#"{"outputFormat": "yaml"}"#);
+    refused(setup, 52, &["outputFormat", "`yaml`", "`json`"]);
+}
+
+#[test]
+fn a_provider_of_ones_own() {
+    let server = Server::start([reply().text("Hi.").forever()]);
+    let settings = json!({"providers": {"mine": {
+        "wire": "openai",
+        "baseUrl": server.base_url(),
+        "apiKeyEnv": "MINE_KEY",
+        "headers": {"x-team": "$TEAM"},
+        "models": ["first", "second"],
+    }}});
+    let setup = tenon()
+        .home_file(USER, settings.to_string())
+        .env("MINE_KEY", "key-of-mine")
+        .env("TEAM", "blue")
+        .args(["-p", "Go."]);
+    for (args, model) in [
+        // The only provider with credentials, and its first model.
+        (&[][..], "first"),
+        (&["-m", "mine"], "first"),
+        (&["-m", "mine/second"], "second"),
+        (&["-m", "mine/org/third"], "org/third"),
+        (&["-m", "third"], "third"),
+        (&["--auth-type", "mine"], "first"),
+    ] {
+        let run = setup.clone().args(args).run();
+        run.assert_code(0);
+        let request = server.requests().pop().unwrap();
+        assert_eq!(request.body["model"], model, "{args:?}");
+        assert_eq!(request.header("authorization"), Some("Bearer key-of-mine"), "{args:?}");
+        assert_eq!(request.header("x-team"), Some("blue"), "{args:?}");
+    }
+}
+
+#[test]
+fn permissions_of_all_layers_add_up() {
+    let setup = tenon()
+        .home_file(USER, r#"{"permissions": {"allow": ["Edit"], "deny": ["Edit(u.txt)"]}}"#)
+        .file(PROJECT, r#"{"permissions": {"deny": ["Edit(p.txt)"]}}"#)
+        .args(["--settings", r#"{"permissions": {"deny": ["Edit(s.txt)"]}}"#])
+        .args(["--exclude-tools", "Edit(f.txt)"]);
+    for (file, denied) in
+        [("u.txt", true), ("p.txt", true), ("s.txt", true), ("f.txt", true), ("n.txt", false)]
+    {
+        let called = call(setup.clone(), "write_file", json!({"file_path": file, "content": "x"}));
+        assert_eq!(called.told.starts_with("Denied"), denied, "{file}: {}", called.told);
+    }
+}
+
+// --- mistakes
+
+#[test]
+fn unknown_keys_warn_and_point_to_the_right_one() {
+    for (settings, expected) in [
+        (r#"{"modle": "x"}"#, "`modle` is not a known key; did you mean `model`?"),
+        (r#"{"limits": {"turn": 3}}"#, "`turn` is not a known key in `limits`; did you mean `turns`?"),
+        (r#"{"zzz": 1}"#, "`zzz` is not a known key; known keys: "),
+    ] {
+        let (_, run) = request_of(tenon().home_file(USER, settings).env("OPENAI_MODEL", "m"));
+        let line = run.stderr.lines().find(|line| line.contains(expected));
+        let line = line.unwrap_or_else(|| panic!("`{expected}` is missing\n{run}"));
+        assert!(line.starts_with("warning: ") && line.contains("settings.json:1:"), "{line}");
+    }
+}
+
+#[test]
+fn mistakes_where_protections_stand_are_errors() {
+    for (settings, expected) in [
+        (r#"{"permissions": {"denny": ["Bash"]}}"#, &["`denny`", "did you mean `deny`?"][..]),
+        (r#"{"permissions": {"deny": ["Read(secrets"]}}"#, &["permissions.deny", "not a rule"]),
+        (r#"{"permissions": {"deny": "Bash"}}"#, &["permissions.deny", "a list"]),
+        (r#"{"permissions": {"mode": "yoloo"}}"#, &["permissions.mode", "`yolo`"]),
+        (r#"{"hooks": {"PreTolUse": []}}"#, &["`PreTolUse`", "`PreToolUse`"]),
+        (r#"{"sandbox": {"netwrk": "deny"}}"#, &["`netwrk`", "`network`"]),
+        (r#"{"model": "a", "model": "b"}"#, &["`model` stands here twice"]),
+        (r#"{"model": 5}"#, &["`model`", "string"]),
+        (r#"{"model": "a""#, &["settings.json:1:", "not valid JSON"]),
+        (
+            r#"{"providers": {"a": {"apiKeyEnv": "sk-123 abc"}}}"#,
+            &["apiKeyEnv", "name of an environment variable"],
+        ),
+    ] {
+        let run = refused(tenon().home_file(USER, settings).env("OPENAI_API_KEY", "k"), 52, expected);
+        assert!(!run.stderr.contains("sk-123"), "{run}");
+        // A project's settings may hold deny rules: broken ones are an error too, trusted or not.
+        refused(tenon().file(PROJECT, settings).env("OPENAI_API_KEY", "k"), 52, expected);
+    }
+}
+
+#[test]
+fn what_this_version_cannot_keep_is_not_ignored() {
+    // Each would be a protection or a promise that silently does not hold.
+    for (settings, expected) in [
+        (r#"{"hooks": {"PreToolUse": [{"hooks": []}]}}"#, "`hooks`"),
+        (r#"{"sandbox": {"mode": "require"}}"#, "`sandbox`"),
+        (r#"{"sandbox": {"network": "deny"}}"#, "`sandbox`"),
+        (r#"{"dialect": "claude"}"#, "`claude`"),
+    ] {
+        let setup = tenon().home_file(USER, settings).env("OPENAI_API_KEY", "k");
+        refused(setup, 52, &[expected, "not in this version"]);
+    }
+    let setup = tenon().home_file(USER, r#"{"limits": {"budgetUsd": 1}}"#);
+    refused(
+        setup.clone().env("OPENAI_API_KEY", "k").args(["--base-url", "https://models.invalid/v1"]),
+        52,
+        &["`limits.budgetUsd`"],
+    );
+    // What costs nothing stays within every budget.
+    request_of(setup.env("OPENAI_MODEL", "m"));
+    for (settings, expected) in [
+        (r#"{"mcpServers": {"a": {"command": "x"}}}"#, "`mcpServers`"),
+        (r#"{"telemetry": {"enabled": true}}"#, "`telemetry`"),
+        (r#"{"sandbox": {"mode": "auto"}}"#, "`sandbox`"),
+    ] {
+        let (_, run) = request_of(tenon().home_file(USER, settings).env("OPENAI_MODEL", "m"));
+        let line = run.stderr.lines().find(|line| line.contains(expected));
+        assert!(line.is_some_and(|line| line.starts_with("warning: ")), "{expected}\n{run}");
+    }
+    for settings in [r#"{"sandbox": {"mode": "off"}}"#, r#"{"dialect": "qwen"}"#, r#"{"hooks": {}}"#] {
+        let (_, run) = request_of(tenon().home_file(USER, settings).env("OPENAI_MODEL", "m"));
+        assert!(!run.stderr.contains("warning"), "{run}");
+    }
+}
+
+// --- trust
+
+const GREEDY: &str = r#"{
+    "model": "theirs",
+    "outputFormat": "json",
+    "providers": {"theirs": {"baseUrl": "https://models.invalid/v1", "apiKeyEnv": "OPENAI_API_KEY"}},
+    "permissions": {"allow": ["Bash"], "deny": ["Read(key.txt)"], "mode": "yolo"},
+    "limits": {"turns": 500, "toolCalls": 3},
+    "retry": {"attempts": 9},
+    "tools": {"core": ["run_shell_command"], "exclude": ["glob"], "shell": {"passEnv": ["OPENAI_API_KEY"]}},
+    "timeouts": {"idle": "1h"}
+}"#;
+
+#[test]
+fn an_untrusted_project_only_tightens() {
+    let setup = || tenon().file(PROJECT, GREEDY).file("key.txt", "private\n").file(".mcp.json", "{broken");
+    let called = call(setup(), "run_shell_command", json!({"command": "touch ran"}));
+    called.run.assert_code(0);
+    assert!(called.told.starts_with("Denied"), "{}", called.told);
+    assert!(!called.run.workspace().join("ran").exists());
+    let request = called.server.request(0);
+    assert_eq!(request.body["model"], "test-model");
+    assert_eq!(
+        request.tool_names(),
+        ["list_directory", "read_file", "grep_search", "edit", "write_file", "run_shell_command"]
+    );
+    // One line says what was ignored, and what to do.
+    let lines: Vec<&str> = called.run.stderr.lines().filter(|line| line.contains("is not trusted")).collect();
+    let [line] = lines[..] else { panic!("not one line\n{}", called.run) };
+    let keys = "ignored: `model`, `outputFormat`, `providers`, `permissions.allow`, `permissions.mode`, \
+                `limits.turns`, `retry`, `tools.core`, `tools.shell`, `timeouts.idle`, `.mcp.json`; ";
+    assert!(line.contains(keys), "{line}");
+    assert!(line.contains("tenon trust") && line.contains("--trust-project"), "{line}");
+    assert!(called.result()["warnings"].to_string().contains("is not trusted"), "{}", called.run);
+    // Deny rules, excluded tools and lower limits hold.
+    let called = call(setup(), "read_file", json!({"file_path": "key.txt"}));
+    assert!(called.told.contains("is denied by the rule `Read(key.txt)`"), "{}", called.told);
+    let server = busy_server();
+    let run = setup().server(&server).args(["-p", "Go."]).run();
+    run.assert_code(55);
+    assert_eq!(server.requests().len(), 4, "{run}");
+    // A stricter mode holds as well.
+    let plan = tenon()
+        .file(PROJECT, r#"{"permissions": {"mode": "plan"}}"#)
+        .home_file(USER, r#"{"permissions": {"mode": "yolo"}}"#);
+    let called = call(plan, "run_shell_command", json!({"command": "true"}));
+    assert!(called.told.contains("`plan` mode"), "{}", called.told);
+    assert!(!called.run.stderr.contains("is not trusted"), "{}", called.run);
+}
+
+#[test]
+fn trust_is_given_shown_withdrawn_and_lost_with_a_change() {
+    let setup = tenon().file(PROJECT, r#"{"permissions": {"allow": ["Bash"]}}"#);
+    let trust = |args: &[&str]| {
+        let run = setup.clone().arg("trust").args(args).run();
+        run.assert_code(0);
+        run.stdout.replace(&run.workspace().display().to_string(), "<cwd>")
+    };
+    let runs = || {
+        let called = call(setup.clone(), "run_shell_command", json!({"command": "true"}));
+        (!called.told.starts_with("Denied"), called.run)
+    };
+    assert_eq!(trust(&["--show"]), "not trusted: <cwd>; it sets permissions.allow\n");
+    assert!(!runs().0);
+    assert_eq!(trust(&[]), "trusted: <cwd>; it sets permissions.allow\n");
+    let (ran, run) = runs();
+    assert!(ran && !run.stderr.contains("trust"), "{run}");
+    assert_eq!(trust(&["--show"]), "trusted: <cwd>; it sets permissions.allow\n");
+    let store = setup.tenon_home().join("trust.json");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&store), 0o600);
+    // One byte is a change.
+    std::fs::write(setup.workspace().join(PROJECT), r#"{"permissions": {"allow": ["Bash"] }}"#).unwrap();
+    assert_eq!(trust(&["--show"]), "changed since it was trusted: <cwd>; it sets permissions.allow\n");
+    let (ran, run) = runs();
+    assert!(!ran && run.stderr.contains("changed since it was trusted"), "{run}");
+    // For one run, without a word in the store.
+    let once = call(setup.clone().arg("--trust-project"), "run_shell_command", json!({"command": "true"}));
+    assert!(!once.told.starts_with("Denied"), "{}", once.told);
+    assert_eq!(trust(&["--show"]), "changed since it was trusted: <cwd>; it sets permissions.allow\n");
+    trust(&[]);
+    // A file that was not there is a change, too.
+    std::fs::write(setup.workspace().join(".mcp.json"), r#"{"mcpServers": {}}"#).unwrap();
+    assert!(!runs().0);
+    assert_eq!(trust(&["--remove"]), "no longer trusted: <cwd>\n");
+    assert_eq!(trust(&["--remove"]), "not trusted before: <cwd>\n");
+    assert_eq!(trust(&["--show"]), "not trusted: <cwd>; it sets permissions.allow\n");
+    setup.clone().args(["trust", "--show", "--remove"]).run().assert_code(2);
+}
+
+#[test]
+fn a_store_that_others_can_write_trusts_nobody() {
+    let setup = tenon().file(PROJECT, r#"{"permissions": {"allow": ["Bash"]}}"#);
+    setup.clone().arg("trust").run().assert_code(0);
+    let store = setup.tenon_home().join("trust.json");
+    std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let called = call(setup, "run_shell_command", json!({"command": "true"}));
+    assert!(called.told.starts_with("Denied"), "{}", called.told);
+    assert!(called.run.stderr.contains("no project is trusted"), "{}", called.run);
+}
+
+#[test]
+fn a_projects_settings_may_not_be_a_link_out_of_it() {
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("s.json"), "{}").unwrap();
+    let setup = tenon().file(".tenon/x", "").env("OPENAI_API_KEY", "k");
+    std::os::unix::fs::symlink(outside.path().join("s.json"), setup.workspace().join(PROJECT)).unwrap();
+    refused(setup, 52, &[PROJECT, "leads out of the project"]);
+}
+
+// --- memory and system prompt
+
+#[test]
+fn memory_is_part_of_the_system_prompt() {
+    let setup = tenon()
+        .home_file("AGENTS.md", "User advice.\n")
+        .file(".git/HEAD", "")
+        .file("AGENTS.md", "Root advice.\n")
+        .file("TENON.md", "Root advice for tenon.\n")
+        .file("sub/AGENTS.md", "Folder advice.\n")
+        .file("other/AGENTS.md", "Advice for elsewhere.\n");
+    let system = system_of(setup.clone().args(["-C", "sub"]));
+    let sections = [
+        "Instructions from `AGENTS.md`:\nUser advice.",
+        "Instructions from `AGENTS.md`:\nRoot advice.",
+        "Instructions from `TENON.md`:\nRoot advice for tenon.",
+        "Instructions from `sub/AGENTS.md`:\nFolder advice.",
+    ];
+    let places: Vec<usize> = sections
+        .iter()
+        .map(|section| system.find(section).unwrap_or_else(|| panic!("{section}: {system}")))
+        .collect();
+    assert!(places.is_sorted(), "{system}");
+    assert!(!system.contains("elsewhere"), "{system}");
+    for args in [&["--bare"][..], &["--safe-mode"], &["--setting-sources", ""]] {
+        let system = system_of(setup.clone().args(args));
+        assert!(!system.is_empty() && !system.contains("advice"), "{args:?}: {system}");
+    }
+    let system = system_of(setup.clone().args(["--setting-sources", "user"]));
+    assert!(system.contains("User advice.") && !system.contains("Root advice"), "{system}");
+}
+
+#[test]
+fn memory_is_capped_and_says_so() {
+    let long = format!("START {} END\n", "x".repeat(40 * 1024));
+    let setup = tenon().file("AGENTS.md", long);
+    let server = Server::start([reply().text("Hi.")]);
+    let run = setup.server(&server).args(["-p", "Go."]).run();
+    run.assert_code(0);
+    let request = server.request(0);
+    let system = request.messages()[0]["content"].as_str().unwrap();
+    assert!(system.contains("START") && !system.contains("END"), "{} bytes", system.len());
+    assert!(
+        system.len() < 36 * 1024 && system.contains("[cut here: 40971 bytes in all]"),
+        "{} bytes",
+        system.len()
+    );
+    assert!(run.stderr.contains("AGENTS.md` is too long"), "{run}");
+}
+
+#[test]
+fn the_system_prompt_is_the_same_everywhere_and_every_day() {
+    let first = tenon();
+    let folder = first.workspace().display().to_string();
+    let home = first.home().display().to_string();
+    let system = system_of(first);
+    assert_eq!(system, system_of(tenon().file("x/y", "").args(["-C", "x"])));
+    for part in [folder.as_str(), home.as_str(), "/tmp", "202", "Linux", "linux"] {
+        assert!(!system.contains(part), "`{part}` is in: {system}");
+    }
+}
+
+#[test]
+fn the_system_prompt_can_be_replaced_and_added_to() {
+    let setup = || tenon().file("prompt.txt", "\u{feff}From a file.\n").file("AGENTS.md", "Advice.");
+    let none = ["--setting-sources", ""];
+    assert_eq!(system_of(setup().args(none).args(["--system-prompt", "Be brief."])), "Be brief.");
+    assert_eq!(system_of(setup().args(none).args(["--system-prompt", ""])), "");
+    assert_eq!(
+        system_of(setup().args(none).args(["--system-prompt-file", "prompt.txt"])).trim_end(),
+        "From a file."
+    );
+    let both = ["--system-prompt", "Be brief.", "--append-system-prompt", "- And kind."];
+    assert_eq!(system_of(setup().args(none).args(both)), "Be brief.\n\n- And kind.");
+    let appended = system_of(setup().args(["--append-system-prompt", "And kind."]));
+    assert!(appended.ends_with("Instructions from `AGENTS.md`:\nAdvice.\n\nAnd kind."), "{appended}");
+    assert!(appended.starts_with("You are tenon"), "{appended}");
+    // The way to hand in an answer is told whatever the prompt is.
+    let schema = r#"{"type": "object", "properties": {"a": {"type": "string"}}}"#;
+    let server = Server::start([reply().call("c1", "structured_output", json!({"a": "b"}))]);
+    let run =
+        setup().server(&server).args(["-p", "Go.", "--system-prompt", "", "--json-schema", schema]).run();
+    run.assert_code(0);
+    let system = server.request(0).messages()[0]["content"].as_str().unwrap_or_default().to_owned();
+    assert!(system.contains("`structured_output`"), "{system}");
+    let setup = setup().env("OPENAI_API_KEY", "k");
+    refused(
+        setup.clone().args(["--system-prompt-file", "nowhere.txt"]),
+        42,
+        &["--system-prompt-file", "nowhere.txt"],
+    );
+    let twice = ["--system-prompt", "a", "--system-prompt-file", "prompt.txt"];
+    setup.args(twice).args(["-p", "Go."]).run().assert_code(2);
+}
+
+// --- which model
+
+#[test]
+fn a_models_name_is_split_only_at_a_provider() {
+    for (args, env, expected) in [
+        (&["-m", "openai/x"][..], None, "x"),
+        (&["-m", "openai/openai/x"], None, "openai/x"),
+        (&["-m", "Qwen/Qwen3-8B"], None, "Qwen/Qwen3-8B"),
+        (&["-m", "plain"], None, "plain"),
+        (&["-m", "openai"], Some(("OPENAI_MODEL", "default")), "default"),
+        (&["-m", ""], Some(("OPENAI_MODEL", "default")), "default"),
+        (&[], Some(("TENON_MODEL", "openai/y")), "y"),
+        (&[], Some(("TENON_MODEL", "Qwen/Qwen3-8B")), "Qwen/Qwen3-8B"),
+        (&[], Some(("OPENAI_MODEL", "z")), "z"),
+        (&[], None, "gpt-5-mini"),
+    ] {
+        let setup = env.into_iter().fold(tenon(), |setup, (name, value)| setup.env(name, value));
+        assert_eq!(model_of(setup.args(args)), expected, "{args:?} {env:?}");
+    }
+    // An empty variable is not set.
+    let setup = tenon().env("TENON_MODEL", "").env("OPENAI_MODEL", "z").env("ANTHROPIC_API_KEY", "");
+    assert_eq!(model_of(setup), "z");
+}
+
+#[test]
+fn a_choice_that_nobody_made_is_explained_in_one_line() {
+    let (_, run) = request_of(tenon().env("OPENAI_API_KEY", "test-key").env("OPENAI_MODEL", "z"));
+    assert_eq!(run.stderr, "model `openai/z`: `OPENAI_API_KEY` is set, `OPENAI_MODEL` names the model\n");
+    let (_, run) = request_of(tenon().env("OPENAI_API_KEY", "test-key").args(["-m", "z"]));
+    assert_eq!(run.stderr, "");
+    let (_, run) = request_of(tenon().env("OPENAI_API_KEY", "test-key").arg("-q"));
+    assert_eq!(run.stderr, "");
+    let both =
+        tenon().env("OPENAI_API_KEY", "test-key").env("ANTHROPIC_API_KEY", "other-key").args(["-m", "z"]);
+    let (request, run) = request_of(both);
+    assert_eq!(run.stderr, "warning: credentials for `openai`, `anthropic` are set; `openai` is used\n");
+    assert_eq!(request.header("authorization"), Some("Bearer test-key"));
+}
+
+#[test]
+fn a_server_on_this_machine_needs_no_key() {
+    let (request, _) = request_of(tenon().env("OPENAI_MODEL", "m"));
+    assert_eq!(request.header("authorization"), None);
+    let server = Server::start([reply().text("Hi.").forever()]);
+    let ollama =
+        tenon().env("OLLAMA_BASE_URL", server.base_url()).args(["-p", "Go.", "-m", "ollama/llama3:8b"]);
+    ollama.run().assert_code(0);
+    assert_eq!(server.request(0).body["model"], "llama3:8b");
+    let flag = tenon().args(["-p", "Go.", "-m", "m", "--base-url", &server.base_url()]);
+    flag.run().assert_code(0);
+    let flag = tenon().args(["-p", "Go.", "-m", "m", "--openai-base-url", &server.base_url()]);
+    flag.env("MY_KEY", "key-1234").args(["--api-key-env", "MY_KEY"]).run().assert_code(0);
+    assert_eq!(server.request(2).header("authorization"), Some("Bearer key-1234"));
+    assert_eq!(server.request(2).path, "/v1/chat/completions");
+    // A variable that was named must hold something, here too.
+    let unset = tenon().args(["-m", "m", "--api-key-env", "MY_KEY", "--base-url", &server.base_url()]);
+    refused(unset, 41, &["`MY_KEY`", "not set"]);
+}
+
+#[test]
+fn without_credentials_the_remedies_are_named() {
+    let remedies = ["OPENAI_API_KEY", "OPENAI_BASE_URL", "--replay"];
+    refused(tenon(), 41, &remedies);
+    refused(tenon().env("OPENAI_API_KEY", "").env("GEMINI_API_KEY", " "), 41, &remedies);
+    refused(tenon().args(["-m", "openai/x"]), 41, &["`OPENAI_API_KEY` is not set"]);
+    refused(tenon().args(["--api-key-env", "NO_SUCH_KEY"]), 41, &["`NO_SUCH_KEY` is not set"]);
+    refused(tenon().args(["--base-url", "https://models.invalid/v1"]), 41, &["OPENAI_API_KEY"]);
+}
+
+#[test]
+fn providers_that_are_not_in_this_version_are_named() {
+    let keys = || tenon().env("OPENAI_API_KEY", "k").env("ANTHROPIC_API_KEY", "k").env("GEMINI_API_KEY", "k");
+    for (model, expected) in [
+        (
+            "anthropic/claude-x",
+            &["`anthropic`", "not in this version", "--model openai/anthropic/claude-x"][..],
+        ),
+        ("anthropic", &["`anthropic`", "not in this version"]),
+        ("gemini/g", &["`gemini`", "not in this version"]),
+        ("openai-responses/r", &["`openai-responses`", "not in this version"]),
+        ("local", &["embedded model", "not in this version"]),
+        ("replay", &["--replay FILE"]),
+    ] {
+        refused(keys().args(["-m", model]), 52, expected);
+    }
+    refused(tenon().env("ANTHROPIC_API_KEY", "k"), 52, &["`anthropic`", "not in this version"]);
+    refused(keys().args(["--auth-type", "vertex"]), 52, &["--auth-type vertex"]);
+}
+
+#[test]
+fn a_key_is_never_sent_over_plain_http_beyond_this_machine() {
+    let key = "sk-secret-0001";
+    for setup in [
+        tenon().env("OPENAI_API_KEY", key).env("OPENAI_BASE_URL", "http://192.0.2.1/v1"),
+        tenon().env("OPENAI_API_KEY", key).args(["--base-url", "HTTP://192.0.2.1/v1"]),
+        tenon().env("K", key).args(["--api-key-env", "K", "--base-url", "http://127.0.0.1.example/v1"]),
+        tenon().env("K", key).home_file(
+            USER,
+            r#"{"model": "far/m", "providers": {"far": {"baseUrl": "http://192.0.2.1/v1", "apiKeyEnv": "K"}}}"#,
+        ),
+    ] {
+        let run = refused(setup, 52, &["over plain HTTP", "https://"]);
+        assert!(!run.stderr.contains(key), "{run}");
+    }
+    for url in ["ftp://x/v1", "http://user:pass@127.0.0.1/v1", "https://", "not a url"] {
+        let setup = tenon().env("OPENAI_API_KEY", key).env("OPENAI_BASE_URL", url);
+        refused(setup, 52, &["`OPENAI_BASE_URL` is not usable"]);
+    }
+}
+
+#[test]
+fn a_key_with_a_line_break_is_refused() {
+    let run = refused(tenon().env("OPENAI_API_KEY", "sk-a\nx: y"), 52, &["`OPENAI_API_KEY`", "line break"]);
+    assert!(!run.stderr.contains("sk-a"), "{run}");
+}
+
+#[test]
+fn settings_hold_no_keys() {
+    let settings = json!({"providers": {"a": {"baseUrl": "http://127.0.0.1:9/v1", "headers": {"authorization": "Bearer sk-1"}}}});
+    let (_, run) = request_of(tenon().home_file(USER, settings.to_string()).env("OPENAI_MODEL", "m"));
+    assert!(run.stderr.contains("looks like it holds a key") && !run.stderr.contains("sk-1"), "{run}");
+}
+
+#[test]
+fn values_are_checked_in_every_layer() {
+    let value = |settings: Value| tenon().home_file(USER, settings.to_string()).env("OPENAI_API_KEY", "k");
+    refused(value(json!({"limits": {"turns": 0}})), 52, &["limits.turns"]);
+    refused(value(json!({"limits": {"wallTime": "soon"}})), 52, &["limits.wallTime"]);
+    refused(value(json!({"retry": {"attempts": 0}})), 52, &["retry.attempts"]);
+    refused(value(json!({"timeouts": {"idle": -3}})), 52, &["timeouts.idle"]);
+    refused(
+        tenon().env("OPENAI_API_KEY", "k").env("TENON_DIALECT", "klingon"),
+        2,
+        &["`TENON_DIALECT`", "klingon"],
+    );
+}
