@@ -134,7 +134,11 @@ impl Run<'_> {
                         self.execute(call, args.clone(), Decision::Accept).await
                     }
                     PermissionReply::Allow { updated_input: Some(args) } => {
-                        self.execute(call, args, Decision::Modify).await
+                        // Other arguments are another call: what a rule denies stays denied.
+                        match self.denial_of(call, &args) {
+                            Some((reason, hint)) => Ok(self.denied(call, &reason, hint.as_deref())),
+                            None => self.execute(call, args, Decision::Modify).await,
+                        }
                     }
                     PermissionReply::Deny { message } => Ok(self.denied(call, &message, Some(hint))),
                 }
@@ -149,6 +153,14 @@ impl Run<'_> {
             Step::Terminal | Step::Skip => {
                 Err(Failure::new(ErrorClass::Internal, "a terminal call was handed to the tools"))
             }
+        }
+    }
+
+    fn denial_of(&self, call: &ToolCall, args: &Args) -> Option<(String, Option<String>)> {
+        let tool = self.agent.registry.get(&call.name)?;
+        match self.agent.permissions.decide(tool.spec(), args) {
+            Verdict::Deny { reason, hint } => Some((reason, hint)),
+            Verdict::Allow { .. } | Verdict::Ask { .. } => None,
         }
     }
 

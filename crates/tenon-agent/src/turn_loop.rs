@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt};
-use tenon_contract::Contract;
+use tenon_contract::{Contract, Rejection};
 use tenon_core::{
     Budget, Client, Delta, Ending, ErrorClass, Estimate, EventKind, Failure, FinishReason, IdSource, Message,
     Metrics, ModelClient, Outcome, Part, PermissionDenial, Request, Role, RunInfo, StructuredError, Success,
@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
                     None => continue,
                 }
             }
-            if let Some(success) = self.carry_out(&calls).await? {
+            if let Some(success) = self.carry_out(&calls, turn.finish).await? {
                 return Ok(success);
             }
         }
@@ -309,13 +309,20 @@ impl<'a> Run<'a> {
     }
 
     /// Carries out the calls of one answer. `Some` when the contract was fulfilled.
-    async fn carry_out(&mut self, calls: &[ToolCall]) -> Result<Option<Success>, Box<Failure>> {
+    async fn carry_out(
+        &mut self,
+        calls: &[ToolCall],
+        finish: FinishReason,
+    ) -> Result<Option<Success>, Box<Failure>> {
         let siblings = self.agent.contract.as_ref().map(|contract| contract.siblings);
         let steps = plan_batch(calls, siblings, |call| self.judge(call));
-        for call in calls {
-            self.repeated.note(call).map_err(|failure| self.with_attempts(failure))?;
+        let (captured, terminal) = self.check_terminal_calls(calls, &steps, finish);
+        // An answer that fits ends the run, however often the model says it at once.
+        if captured.is_none() {
+            for call in calls {
+                self.repeated.note(call).map_err(|failure| self.with_attempts(failure))?;
+            }
         }
-        let (captured, terminal) = self.check_terminal_calls(calls, &steps);
         let mut results = Vec::with_capacity(calls.len());
         let mut terminal = terminal.into_iter();
         let mut at = 0;
@@ -370,6 +377,7 @@ impl<'a> Run<'a> {
         &mut self,
         calls: &[ToolCall],
         steps: &[Step],
+        finish: FinishReason,
     ) -> (Option<tenon_core::RawJson>, Vec<Option<Done>>) {
         let mut captured = None;
         let mut done = Vec::new();
@@ -388,7 +396,11 @@ impl<'a> Run<'a> {
                 name: call.name.clone(),
                 terminal: true,
             });
-            let (outcome, stored) = match contract.schema.check(&call.arguments) {
+            let checked = match finish {
+                FinishReason::Length if call.arguments.trim().is_empty() => Err(Rejection::cut_off()),
+                _ => contract.schema.check(&call.arguments),
+            };
+            let (outcome, stored) = match checked {
                 Ok(payload) => {
                     captured = Some(payload);
                     (ToolOutcome::ok(ACCEPTED), None)

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tenon_agent::{Cap, Limits};
 use tenon_config::{Limit, Loaded, Settings, parse_wall_time};
+use tenon_core::ApprovalMode;
 use tenon_core::{ErrorClass, Failure};
-use tenon_tools::{ApprovalMode, PermissionOptions, Permissions, Rule, RuleError, Selection, split_rules};
+use tenon_tools::{PermissionOptions, Permissions, Rule, RuleError, Selection, split_rules};
 use tenon_wire::Format;
 
 use crate::args::{OutputFormat, RunArgs};
@@ -109,8 +110,7 @@ pub fn permissions(
         (Some(name), _) => {
             ApprovalMode::parse(name).map_err(|error| Failure::new(ErrorClass::Usage, error.to_string()))?
         }
-        (None, _) => ApprovalMode::parse(settings.mode().name())
-            .map_err(|error| Failure::new(ErrorClass::Config, error.to_string()))?,
+        (None, _) => settings.mode(),
     };
     let mut deny = rules(&settings.deny, "`permissions.deny`")?;
     deny.extend(rules(&loaded.settings.tools.exclude, "`tools.exclude`")?);

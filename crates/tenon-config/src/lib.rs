@@ -43,7 +43,7 @@ pub use providers::Wire;
 pub use read_settings::{Expand, Layer, read_settings};
 pub use secret_env::secret_env_names;
 pub use settings::{
-    Limit, Limits, Mode, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
+    Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
 };
 pub use surroundings::Surroundings;
 pub use tighten::tighten;

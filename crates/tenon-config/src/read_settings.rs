@@ -9,13 +9,14 @@ use std::path::Path;
 use jsonc_parser::ast::Value as Node;
 use jsonc_parser::common::Ranged;
 use serde_json::{Map, Value};
+use tenon_core::ApprovalMode;
 
 use crate::expand::is_variable_name;
 use crate::problem::{Problem, quotable};
 use crate::providers::Wire;
 use crate::reader::{Reader, Unknown};
 use crate::settings::{
-    Limits, Mode, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
+    Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
 };
 
 const KEYS: [&str; 16] = [
@@ -226,9 +227,9 @@ fn permissions(reader: &mut Reader<'_>, node: &Node<'_>) -> Permissions {
             "deny" => permissions.deny = rules(reader, &path, node),
             _ => {
                 let Some(name) = reader.string(&path, node) else { continue };
-                permissions.mode = Mode::parse(&name);
+                permissions.mode = ApprovalMode::parse(&name).ok();
                 if permissions.mode.is_none() {
-                    reader.not_one_of(&path, node, &Mode::NAMES);
+                    reader.not_one_of(&path, node, &ApprovalMode::NAMES);
                 }
             }
         }

@@ -9,6 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tenon_core::ApprovalMode;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
@@ -104,7 +105,7 @@ pub struct Permissions {
     pub allow: Vec<String>,
     pub ask: Vec<String>,
     pub deny: Vec<String>,
-    pub mode: Option<Mode>,
+    pub mode: Option<ApprovalMode>,
 }
 
 impl Permissions {
@@ -117,42 +118,8 @@ impl Permissions {
         }
     }
 
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> ApprovalMode {
         self.mode.unwrap_or_default()
-    }
-}
-
-/// How much may happen without asking, from strict to free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
-    Plan,
-    #[default]
-    Default,
-    AutoEdit,
-    Yolo,
-}
-
-impl Mode {
-    pub const NAMES: [&'static str; 4] = ["plan", "default", "auto-edit", "yolo"];
-
-    /// Our names, and those that `--permission-mode` brings.
-    pub fn parse(name: &str) -> Option<Mode> {
-        match name {
-            "plan" => Some(Mode::Plan),
-            "default" => Some(Mode::Default),
-            "auto-edit" | "acceptEdits" => Some(Mode::AutoEdit),
-            "yolo" | "bypassPermissions" => Some(Mode::Yolo),
-            _ => None,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Plan => "plan",
-            Mode::Default => "default",
-            Mode::AutoEdit => "auto-edit",
-            Mode::Yolo => "yolo",
-        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! What this crate may not know: any provider's wire format, any client's dialect, files, terminals,
 //! the environment. It holds data and traits, and no I/O.
 
+mod approval_mode;
 mod event;
 mod id;
 mod message;
@@ -17,6 +18,7 @@ mod redact;
 mod tool;
 mod usage;
 
+pub use approval_mode::{ApprovalMode, UnknownMode};
 pub use event::{Event, EventKind, PartKind, PermissionDenial, RunInfo, ToolReport};
 pub use id::{Id, IdSource, Timestamp};
 pub use message::{Message, Part, Role, ToolCall, ToolResult};

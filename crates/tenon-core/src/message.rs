@@ -77,13 +77,18 @@ impl ToolCall {
         let text = self.arguments.trim();
         let shown = if text.is_empty() {
             serde_json::value::RawValue::from_string("{}".to_owned())
-        } else if text.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
+        } else if text.starts_with('{') && is_readable(text) {
             serde_json::value::RawValue::from_string(compact_lines(text))
         } else {
             serde_json::value::to_raw_value(&serde_json::json!({ "_raw": self.arguments }))
         };
         shown.unwrap_or_default()
     }
+}
+
+/// Read in full: half a surrogate pair is good JSON to a reader that skips strings, and breaks the others.
+fn is_readable(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(text).is_ok()
 }
 
 /// JSON that stands in a JSONL line must not contain a raw line break; outside strings they are only

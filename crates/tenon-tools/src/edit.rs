@@ -5,12 +5,12 @@ use std::io;
 use std::sync::Arc;
 
 use serde_json::json;
-use tenon_core::{Args, BoxFut, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
+use tenon_core::{Args, ToolKind, ToolOutcome, ToolSpec};
 
 use crate::Workspace;
 use crate::args::{ArgReader, Refusal};
 use crate::atomic_write;
-use crate::blocking;
+use crate::file_tool::{FileTool, Work};
 use crate::nearest::likeness;
 use crate::output::first_chars;
 use crate::read_file::missing;
@@ -28,44 +28,26 @@ const ALIKE: f64 = 0.6;
 /// How much of a line a hint quotes or compares.
 const QUOTED: usize = 200;
 
-pub(crate) struct Edit {
-    spec: ToolSpec,
-    workspace: Arc<Workspace>,
-}
-
-impl Edit {
-    pub fn new(workspace: Arc<Workspace>) -> Edit {
-        let spec = ToolSpec {
-            name: "edit".to_owned(),
-            description: "Replaces `old_string` by `new_string` in a file that was read with read_file before. \
-                          `old_string` must match exactly, whitespace included, and only once unless `replace_all` is \
-                          true. An empty `old_string` creates a new file."
-                .to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "file_path": { "type": "string", "description": "Absolute path of the file." },
-                    "old_string": { "type": "string", "description": "The exact text to replace, with enough context to be unique." },
-                    "new_string": { "type": "string", "description": "The text to put in its place." },
-                    "replace_all": { "type": "boolean", "description": "Replace every occurrence. Default: false." }
-                },
-                "required": ["file_path", "old_string", "new_string"]
-            }),
-            kind: ToolKind::Edit,
-        };
-        Edit { spec, workspace }
-    }
-}
-
-impl Tool for Edit {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome> {
-        let (spec, workspace) = (self.spec.clone(), self.workspace.clone());
-        Box::pin(blocking::changing(ctx, move || edit(&spec, &workspace, &args)))
-    }
+pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
+    let spec = ToolSpec {
+        name: "edit".to_owned(),
+        description: "Replaces `old_string` by `new_string` in a file that was read with read_file before. \
+                      `old_string` must match exactly, whitespace included, and only once unless `replace_all` is \
+                      true. An empty `old_string` creates a new file."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "file_path": { "type": "string", "description": "Absolute path of the file." },
+                "old_string": { "type": "string", "description": "The exact text to replace, with enough context to be unique." },
+                "new_string": { "type": "string", "description": "The text to put in its place." },
+                "replace_all": { "type": "boolean", "description": "Replace every occurrence. Default: false." }
+            },
+            "required": ["file_path", "old_string", "new_string"]
+        }),
+        kind: ToolKind::Edit,
+    };
+    FileTool { spec, workspace, work: Work::Change(edit) }
 }
 
 fn edit(spec: &ToolSpec, workspace: &Workspace, args: &Args) -> Result<ToolOutcome, Refusal> {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::json;
-use tenon_core::{Args, BoxFut, Cancel, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
+use tenon_core::{Args, Cancel, ToolKind, ToolOutcome, ToolSpec};
 
 use crate::Workspace;
 use crate::args::{ArgReader, Refusal};
-use crate::blocking;
+use crate::file_tool::{FileTool, Work};
 use crate::output::{GENERIC, cap};
 use crate::walk::{self, Ignored};
 
@@ -19,42 +19,24 @@ const MAX_FILES: usize = 100;
 /// Candidates are thinned out at this number, so that a huge tree does not fill the memory.
 const MAX_CANDIDATES: usize = 10_000;
 
-pub(crate) struct Glob {
-    spec: ToolSpec,
-    workspace: Arc<Workspace>,
-}
-
-impl Glob {
-    pub fn new(workspace: Arc<Workspace>) -> Glob {
-        let spec = ToolSpec {
-            name: "glob".to_owned(),
-            description: format!(
-                "Finds files by a pattern such as `src/**/*.rs`, newest first, at most {MAX_FILES}. `*` stays in one \
-                 folder, `**` crosses folders. Ignored files are left out."
-            ),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "pattern": { "type": "string", "description": "The pattern, relative to `path`." },
-                    "path": { "type": "string", "description": "Absolute path of the folder to search. Default: the working folder." }
-                },
-                "required": ["pattern"]
-            }),
-            kind: ToolKind::Read,
-        };
-        Glob { spec, workspace }
-    }
-}
-
-impl Tool for Glob {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome> {
-        let (spec, workspace) = (self.spec.clone(), self.workspace.clone());
-        Box::pin(blocking::read_only(ctx, move |cancel| find(&spec, &workspace, &args, cancel)))
-    }
+pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
+    let spec = ToolSpec {
+        name: "glob".to_owned(),
+        description: format!(
+            "Finds files by a pattern such as `src/**/*.rs`, newest first, at most {MAX_FILES}. `*` stays in one \
+             folder, `**` crosses folders. Ignored files are left out."
+        ),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "pattern": { "type": "string", "description": "The pattern, relative to `path`." },
+                "path": { "type": "string", "description": "Absolute path of the folder to search. Default: the working folder." }
+            },
+            "required": ["pattern"]
+        }),
+        kind: ToolKind::Read,
+    };
+    FileTool { spec, workspace, work: Work::Read(find) }
 }
 
 fn find(

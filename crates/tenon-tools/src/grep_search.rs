@@ -10,11 +10,12 @@ use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use serde_json::json;
-use tenon_core::{Args, BoxFut, Cancel, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
+use tenon_core::{Args, Cancel, ToolKind, ToolOutcome, ToolSpec};
 
 use crate::Workspace;
 use crate::args::{ArgReader, Refusal};
-use crate::blocking::{self, Cancellable};
+use crate::blocking::Cancellable;
+use crate::file_tool::{FileTool, Work};
 use crate::output::{GENERIC, first_chars};
 use crate::walk::{self, Ignored};
 
@@ -25,44 +26,26 @@ const BEFORE_MATCH: usize = 100;
 /// A single line must not fill the memory: files with longer ones are skipped as if binary.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-pub(crate) struct GrepSearch {
-    spec: ToolSpec,
-    workspace: Arc<Workspace>,
-}
-
-impl GrepSearch {
-    pub fn new(workspace: Arc<Workspace>) -> GrepSearch {
-        let spec = ToolSpec {
-            name: "grep_search".to_owned(),
-            description:
-                "Searches file contents with a regular expression (`(?i)` ignores case) and lists matching \
-                          lines as `file:line:text`. Ignored and binary files are left out."
-                    .to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "pattern": { "type": "string", "description": "The regular expression, matched line by line." },
-                    "glob": { "type": "string", "description": "Only files that match, such as `*.rs` or `src/**/*.{ts,tsx}`." },
-                    "path": { "type": "string", "description": "Absolute path of the file or folder to search. Default: the working folder." },
-                    "limit": { "type": "integer", "minimum": 1, "description": "At most this many lines." }
-                },
-                "required": ["pattern"]
-            }),
-            kind: ToolKind::Read,
-        };
-        GrepSearch { spec, workspace }
-    }
-}
-
-impl Tool for GrepSearch {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome> {
-        let (spec, workspace) = (self.spec.clone(), self.workspace.clone());
-        Box::pin(blocking::read_only(ctx, move |cancel| search(&spec, &workspace, &args, cancel)))
-    }
+pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
+    let spec = ToolSpec {
+        name: "grep_search".to_owned(),
+        description:
+            "Searches file contents with a regular expression (`(?i)` ignores case) and lists matching \
+                      lines as `file:line:text`. Ignored and binary files are left out."
+                .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "pattern": { "type": "string", "description": "The regular expression, matched line by line." },
+                "glob": { "type": "string", "description": "Only files that match, such as `*.rs` or `src/**/*.{ts,tsx}`." },
+                "path": { "type": "string", "description": "Absolute path of the file or folder to search. Default: the working folder." },
+                "limit": { "type": "integer", "minimum": 1, "description": "At most this many lines." }
+            },
+            "required": ["pattern"]
+        }),
+        kind: ToolKind::Read,
+    };
+    FileTool { spec, workspace, work: Work::Read(search) }
 }
 
 fn search(

@@ -3,58 +3,40 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tenon_core::{Args, BoxFut, Cancel, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
+use tenon_core::{Args, Cancel, ToolKind, ToolOutcome, ToolSpec};
 
 use crate::Workspace;
 use crate::args::{ArgReader, Refusal};
-use crate::blocking;
+use crate::file_tool::{FileTool, Work};
 use crate::output::{GENERIC, cap};
 use crate::walk::{self, Ignored};
 
 /// More names than this are a search, not a look.
 const MAX_ENTRIES: usize = 100;
 
-pub(crate) struct ListDirectory {
-    spec: ToolSpec,
-    workspace: Arc<Workspace>,
-}
-
-impl ListDirectory {
-    pub fn new(workspace: Arc<Workspace>) -> ListDirectory {
-        let spec = ToolSpec {
-            name: "list_directory".to_owned(),
-            description: format!(
-                "Lists the names in a folder, folders first, at most {MAX_ENTRIES}. Ignored files are left out."
-            ),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "path": { "type": "string", "description": "Absolute path of the folder." },
-                    "ignore": { "type": "array", "items": { "type": "string" }, "description": "Patterns of names to leave out." },
-                    "file_filtering_options": {
-                        "type": "object",
-                        "properties": {
-                            "respect_git_ignore": { "type": "boolean", "description": "Leave out what .gitignore names. Default: true." }
-                        }
+pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
+    let spec = ToolSpec {
+        name: "list_directory".to_owned(),
+        description: format!(
+            "Lists the names in a folder, folders first, at most {MAX_ENTRIES}. Ignored files are left out."
+        ),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "path": { "type": "string", "description": "Absolute path of the folder." },
+                "ignore": { "type": "array", "items": { "type": "string" }, "description": "Patterns of names to leave out." },
+                "file_filtering_options": {
+                    "type": "object",
+                    "properties": {
+                        "respect_git_ignore": { "type": "boolean", "description": "Leave out what .gitignore names. Default: true." }
                     }
-                },
-                "required": ["path"]
-            }),
-            kind: ToolKind::Read,
-        };
-        ListDirectory { spec, workspace }
-    }
-}
-
-impl Tool for ListDirectory {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome> {
-        let (spec, workspace) = (self.spec.clone(), self.workspace.clone());
-        Box::pin(blocking::read_only(ctx, move |cancel| list(&spec, &workspace, &args, cancel)))
-    }
+                }
+            },
+            "required": ["path"]
+        }),
+        kind: ToolKind::Read,
+    };
+    FileTool { spec, workspace, work: Work::Read(list) }
 }
 
 fn list(

@@ -9,11 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use tenon_core::{Args, BoxFut, Cancel, Tool, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolSpec};
+use tenon_core::{Args, Cancel, ToolErrorKind, ToolKind, ToolOutcome, ToolSpec};
 
 use crate::Workspace;
 use crate::args::{ArgReader, Refusal};
-use crate::blocking::{self, Cancellable};
+use crate::blocking::Cancellable;
+use crate::file_tool::{FileTool, Work};
 use crate::nearest::nearest;
 use crate::output::GENERIC;
 use crate::workspace::{CHUNK, FingerprintHasher};
@@ -24,41 +25,23 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// A character takes at most this many bytes.
 const BYTES_PER_CHAR: usize = 4;
 
-pub(crate) struct ReadFile {
-    spec: ToolSpec,
-    workspace: Arc<Workspace>,
-}
-
-impl ReadFile {
-    pub fn new(workspace: Arc<Workspace>) -> ReadFile {
-        let description = format!(
-            "Reads a text file. Shows at most {} lines or {} characters; use `offset` and `limit` for the rest. \
-             A file must have been read before it can be changed with edit or write_file.",
-            GENERIC.lines, GENERIC.chars
-        );
-        let parameters = json!({
-            "type": "object",
-            "properties": {
-                "file_path": { "type": "string", "description": "Absolute path of the file." },
-                "offset": { "type": "integer", "minimum": 0, "description": "First line to show, counted from 0." },
-                "limit": { "type": "integer", "minimum": 1, "description": "How many lines to show." }
-            },
-            "required": ["file_path"]
-        });
-        let spec = ToolSpec { name: "read_file".to_owned(), description, parameters, kind: ToolKind::Read };
-        ReadFile { spec, workspace }
-    }
-}
-
-impl Tool for ReadFile {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome> {
-        let (spec, workspace) = (self.spec.clone(), self.workspace.clone());
-        Box::pin(blocking::read_only(ctx, move |cancel| read(&spec, &workspace, &args, cancel)))
-    }
+pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
+    let description = format!(
+        "Reads a text file. Shows at most {} lines or {} characters; use `offset` and `limit` for the rest. \
+         A file must have been read before it can be changed with edit or write_file.",
+        GENERIC.lines, GENERIC.chars
+    );
+    let parameters = json!({
+        "type": "object",
+        "properties": {
+            "file_path": { "type": "string", "description": "Absolute path of the file." },
+            "offset": { "type": "integer", "minimum": 0, "description": "First line to show, counted from 0." },
+            "limit": { "type": "integer", "minimum": 1, "description": "How many lines to show." }
+        },
+        "required": ["file_path"]
+    });
+    let spec = ToolSpec { name: "read_file".to_owned(), description, parameters, kind: ToolKind::Read };
+    FileTool { spec, workspace, work: Work::Read(read) }
 }
 
 fn read(

@@ -6,52 +6,34 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use tenon_core::{Args, BoxFut, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
+use tenon_core::{Args, ToolKind, ToolOutcome, ToolSpec};
 
 use crate::Workspace;
 use crate::args::{ArgReader, Refusal};
 use crate::atomic_write;
-use crate::blocking;
+use crate::file_tool::{FileTool, Work};
 use crate::workspace::{Fingerprint, PriorRead};
 
 /// Larger files are replaced without counting changed lines.
 const COUNTED_SIZE: u64 = 16 * 1024 * 1024;
 
-pub(crate) struct WriteFile {
-    spec: ToolSpec,
-    workspace: Arc<Workspace>,
-}
-
-impl WriteFile {
-    pub fn new(workspace: Arc<Workspace>) -> WriteFile {
-        let spec = ToolSpec {
-            name: "write_file".to_owned(),
-            description: "Writes a whole file. Missing folders are created. A file that exists must have been read \
-                          with read_file before, and must not have changed since; to change a part of it, use edit."
-                .to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "file_path": { "type": "string", "description": "Absolute path of the file." },
-                    "content": { "type": "string", "description": "All of the new content." }
-                },
-                "required": ["file_path", "content"]
-            }),
-            kind: ToolKind::Edit,
-        };
-        WriteFile { spec, workspace }
-    }
-}
-
-impl Tool for WriteFile {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome> {
-        let (spec, workspace) = (self.spec.clone(), self.workspace.clone());
-        Box::pin(blocking::changing(ctx, move || write(&spec, &workspace, &args)))
-    }
+pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
+    let spec = ToolSpec {
+        name: "write_file".to_owned(),
+        description: "Writes a whole file. Missing folders are created. A file that exists must have been read \
+                      with read_file before, and must not have changed since; to change a part of it, use edit."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "file_path": { "type": "string", "description": "Absolute path of the file." },
+                "content": { "type": "string", "description": "All of the new content." }
+            },
+            "required": ["file_path", "content"]
+        }),
+        kind: ToolKind::Edit,
+    };
+    FileTool { spec, workspace, work: Work::Change(write) }
 }
 
 fn write(spec: &ToolSpec, workspace: &Workspace, args: &Args) -> Result<ToolOutcome, Refusal> {

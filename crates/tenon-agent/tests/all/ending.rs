@@ -1,8 +1,8 @@
 //! How runs end, and that limits mean what they say.
 
 use tenon_agent::{Cap, Limits};
+use tenon_core::ApprovalMode;
 use tenon_core::{Delta, Ending, ErrorClass, Failure, FinishReason, ModelError};
-use tenon_tools::ApprovalMode;
 
 use crate::script::{Played, Scene, calls, text};
 

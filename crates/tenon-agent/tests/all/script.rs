@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use tenon_agent::{Agent, Audience, EventSink, Limits, Stop};
 use tenon_contract::{Contract, Schema};
+use tenon_core::ApprovalMode;
 use tenon_core::{
     Args, BoxFut, Cancel, Delta, DeltaStream, Event, EventKind, FinishReason, Id, IdSource, MemoryJournal,
     ModelClient, ModelError, NoBudget, NoClient, Outcome, Request, RunInfo, Tool, ToolCtx, ToolKind,
     ToolOutcome, ToolSpec,
 };
-use tenon_tools::{ApprovalMode, PermissionOptions, Permissions, Registry, Rule};
+use tenon_tools::{PermissionOptions, Permissions, Registry, Rule};
 
 pub type Answer = Vec<Result<Delta, ModelError>>;
 

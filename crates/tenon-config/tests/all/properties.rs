@@ -7,9 +7,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Map, json};
 use tenon_config::{
-    Expand, Limit, Limits, Mode, ModelFlags, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts,
+    Expand, Limit, Limits, ModelFlags, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts,
     ToolSettings, choose_model, is_loopback_url, parse_duration, read_settings, tighten,
 };
+use tenon_core::ApprovalMode;
 use tenon_testkit::cases;
 
 /// Limits and mode not above, denials not fewer, everything that frees exactly as it was.
@@ -77,10 +78,10 @@ fn limits() -> impl Strategy<Value = Limits> {
 fn permissions() -> impl Strategy<Value = Permissions> {
     let mode = prop_oneof![
         Just(None),
-        Just(Some(Mode::Plan)),
-        Just(Some(Mode::Default)),
-        Just(Some(Mode::AutoEdit)),
-        Just(Some(Mode::Yolo)),
+        Just(Some(ApprovalMode::Plan)),
+        Just(Some(ApprovalMode::Default)),
+        Just(Some(ApprovalMode::AutoEdit)),
+        Just(Some(ApprovalMode::Yolo)),
     ];
     (rules(), rules(), rules(), mode).prop_map(|(allow, ask, deny, mode)| Permissions {
         allow,

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tenon_config::{
-    Expand, Limit, Limits, Mode, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts,
-    ToolSettings, read_settings,
+    Expand, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
+    read_settings,
 };
+use tenon_core::ApprovalMode;
 
 use crate::place::{Place, settings};
 
@@ -79,7 +80,7 @@ fn every_key_is_read() {
             allow: strings(&["Bash(git status)"]),
             ask: strings(&["write_file"]),
             deny: strings(&["Read(.env)"]),
-            mode: Some(Mode::AutoEdit),
+            mode: Some(ApprovalMode::AutoEdit),
         },
         mcp_servers: map(json!({ "files": { "command": "files-server", "args": ["-v"] } })),
         mcp_allowed: Some(strings(&["files"])),
@@ -153,7 +154,7 @@ fn what_holds_when_nobody_says_anything() {
     for (timeout, expected) in table {
         assert_eq!(timeout.as_secs(), expected);
     }
-    assert_eq!(defaults.permissions.mode(), Mode::Default);
+    assert_eq!(defaults.permissions.mode(), ApprovalMode::Default);
     assert_eq!(defaults.shell_timeout().as_secs(), 120);
     let shell = |text: &str| settings(text).shell_timeout().as_millis();
     assert_eq!(shell(r#"{ "timeouts": { "shell": 9 } }"#), 9_000);
@@ -303,15 +304,15 @@ fn numbers_that_are_kept_keep_every_digit() {
 #[test]
 fn the_names_of_modes_are_accepted_from_both_worlds() {
     for (name, mode) in [
-        ("plan", Mode::Plan),
-        ("default", Mode::Default),
-        ("auto-edit", Mode::AutoEdit),
-        ("acceptEdits", Mode::AutoEdit),
-        ("yolo", Mode::Yolo),
-        ("bypassPermissions", Mode::Yolo),
+        ("plan", ApprovalMode::Plan),
+        ("default", ApprovalMode::Default),
+        ("auto-edit", ApprovalMode::AutoEdit),
+        ("acceptEdits", ApprovalMode::AutoEdit),
+        ("yolo", ApprovalMode::Yolo),
+        ("bypassPermissions", ApprovalMode::Yolo),
     ] {
-        assert_eq!(Mode::parse(name), Some(mode));
-        assert_eq!(Mode::parse(mode.name()), Some(mode));
+        assert_eq!(ApprovalMode::parse(name), Ok(mode));
+        assert_eq!(ApprovalMode::parse(mode.name()), Ok(mode));
     }
-    assert_eq!(Mode::parse("YOLO"), None);
+    assert!(ApprovalMode::parse("YOLO").is_err());
 }

@@ -1,6 +1,7 @@
 //! Every key: ignored from an untrusted project, honoured from a trusted one, and what tightens applies.
 
-use tenon_config::{Limit, Mode, Settings, tighten};
+use tenon_config::{Limit, Settings, tighten};
+use tenon_core::ApprovalMode;
 
 use crate::place::{Place, settings};
 use crate::settings_keys::EVERY_KEY;
@@ -148,7 +149,7 @@ fn a_trusted_project_may_raise_limits_and_a_mode() {
     place.project(r#"{ "limits": { "turns": -1 }, "permissions": { "mode": "yolo" } }"#);
     let settings = place.load_trusted().settings;
     assert_eq!(settings.limits.turns(), Limit::Unlimited);
-    assert_eq!(settings.permissions.mode(), Mode::Yolo);
+    assert_eq!(settings.permissions.mode(), ApprovalMode::Yolo);
 }
 
 #[test]

@@ -3,8 +3,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tenon_core::ApprovalMode;
 use tenon_core::{ToolKind, ToolSpec};
-use tenon_tools::{AllowedBy, ApprovalMode, PermissionOptions, Permissions, Rule, Verdict};
+use tenon_tools::{AllowedBy, PermissionOptions, Permissions, Rule, Verdict};
 
 use crate::support::object;
 

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
-use tenon_tools::{ApprovalMode, Rule, RuleError, UnknownMode, split_rules};
+use tenon_core::{ApprovalMode, UnknownMode};
+use tenon_tools::{Rule, RuleError, split_rules};
 
 #[test]
 fn names_and_aliases() {
