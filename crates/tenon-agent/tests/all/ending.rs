@@ -110,7 +110,7 @@ fn five_identical_calls_in_a_row_end_the_run() {
     let invalid = || calls(&[("a", "structured_output", r#"{"n":"x"}"#)]);
     let terminal = Scene::new((0..5).map(|_| invalid()).collect()).schema(SCHEMA).play();
     assert_eq!(terminal.class(), "repeated_call");
-    assert_eq!(failure(&terminal).structured.unwrap().attempts, 4);
+    assert_eq!(failure(&terminal).structured.unwrap().attempts, 5);
 }
 
 #[test]
