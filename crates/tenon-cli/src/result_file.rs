@@ -6,38 +6,53 @@ use std::path::{Path, PathBuf};
 
 use tenon_core::{ErrorClass, Failure, Success};
 
-/// Removes what an earlier run left, and finds out before money is spent whether the file can be written.
-pub fn prepare(path: &Path) -> Result<(), Failure> {
-    match fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_dir() => return Err(cannot(path, "it is a folder")),
-        Ok(_) => fs::remove_file(path).map_err(|error| cannot(path, error))?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(cannot(path, error)),
+#[derive(Debug)]
+pub struct ResultFile {
+    path: PathBuf,
+    /// As it was typed, for messages.
+    named: PathBuf,
+}
+
+impl ResultFile {
+    pub fn new(named: &Path, started_in: &Path) -> ResultFile {
+        ResultFile { path: started_in.join(named), named: named.to_owned() }
     }
-    let trial = beside(path);
-    fs::write(&trial, b"").and_then(|()| fs::remove_file(&trial)).map_err(|error| cannot(path, error))
-}
 
-pub fn write(path: &Path, success: &Success) -> Result<(), Failure> {
-    let unfinished = beside(path);
-    let mut text = success.text.clone();
-    text.push('\n');
-    let written = fs::File::create(&unfinished)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&unfinished, path));
-    written.map_err(|error| {
-        // The error that matters is the first one.
-        let _ = fs::remove_file(&unfinished);
-        cannot(path, error)
-    })
-}
+    /// Removes what an earlier run left, and finds out before money is spent whether the file can be
+    /// written.
+    pub fn prepare(&self) -> Result<(), Failure> {
+        match fs::symlink_metadata(&self.path) {
+            Ok(meta) if meta.is_dir() => return Err(self.cannot("it is a folder")),
+            Ok(_) => fs::remove_file(&self.path).map_err(|error| self.cannot(error))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(self.cannot(error)),
+        }
+        let trial = self.beside();
+        fs::write(&trial, b"").and_then(|()| fs::remove_file(&trial)).map_err(|error| self.cannot(error))
+    }
 
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.unfinished", std::process::id()));
-    path.with_file_name(name)
-}
+    pub fn write(&self, success: &Success) -> Result<(), Failure> {
+        let unfinished = self.beside();
+        let mut text = success.text.clone();
+        text.push('\n');
+        let written = fs::File::create(&unfinished)
+            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&unfinished, &self.path));
+        written.map_err(|error| {
+            // The error that matters is the first one.
+            let _ = fs::remove_file(&unfinished);
+            self.cannot(error)
+        })
+    }
 
-fn cannot(path: &Path, why: impl std::fmt::Display) -> Failure {
-    Failure::new(ErrorClass::Input, format!("`--result-file {}` cannot be written: {why}", path.display()))
+    fn beside(&self) -> PathBuf {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.unfinished", std::process::id()));
+        self.path.with_file_name(name)
+    }
+
+    fn cannot(&self, why: impl std::fmt::Display) -> Failure {
+        let named = self.named.display();
+        Failure::new(ErrorClass::Input, format!("`--result-file {named}` cannot be written: {why}"))
+    }
 }

@@ -11,15 +11,17 @@ use tenon_contract::Contract;
 use tenon_core::{
     ErrorClass, EventKind, Failure, Id, IdSource, MemoryJournal, NoBudget, NoClient, Outcome, RunInfo,
 };
+use tenon_model::Recorder;
 use tenon_tools::{OutputStore, ShellOptions, Workspace, WorkspaceOptions, builtin_tools};
 use tenon_wire::{Dialect, EncoderOptions, Format};
 
 use crate::args::{RunArgs, Switch};
 use crate::exit_code::exit_code_of;
+use crate::result_file::ResultFile;
 use crate::stderr::{Level, Reporter, line};
 use crate::stdout::{Stdout, Written};
 use crate::usage::{Situation, UsageError};
-use crate::{cli_settings, input, model, result_file, signals, surroundings, usage};
+use crate::{cli_settings, input, model, signals, surroundings, usage};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -81,6 +83,11 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool) 
         Ok(ids) => ids,
         Err(failure) => return usage_failure(reporter, &failure),
     };
+    // First of all: whatever goes wrong from here on, no old result is left.
+    let prepared = args
+        .result_file
+        .as_ref()
+        .map_or(Ok(()), |file| ResultFile::new(file, &surroundings::started_in()).prepare());
     let loaded = load_settings(&args, &here);
     let format = cli_settings::output_format(&args, loaded.as_ref().ok().map(|loaded| &loaded.settings));
     let reporter = Reporter { heartbeats: !matches!(format, Ok(Format::StreamJson)), ..reporter };
@@ -90,8 +97,8 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool) 
     let encoder = tenon_wire::encoder(Dialect::Qwen, options);
     let stdout = Arc::new(Stdout::new(encoder, reporter, stop.clone()));
 
-    let plan = match (loaded, format) {
-        (Ok(loaded), Ok(format)) => {
+    let plan = match (prepared, loaded, format) {
+        (Ok(()), Ok(loaded), Ok(format)) => {
             warnings.extend(loaded.warnings.iter().cloned());
             let plan = Plan {
                 args: &args,
@@ -105,7 +112,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool) 
             };
             plan.agent(&mut warnings).await
         }
-        (Err(failure), _) | (_, Err(failure)) => Err(failure),
+        (Err(failure), ..) | (_, Err(failure), _) | (.., Err(failure)) => Err(failure),
     };
     let outcome = match plan {
         Ok((agent, _temporary)) => tenon_agent::run(agent, Arc::clone(&stdout) as Arc<dyn EventSink>).await,
@@ -162,11 +169,12 @@ fn identity(args: &RunArgs) -> Result<Identity, Failure> {
 }
 
 fn load_settings(args: &RunArgs, here: &Surroundings) -> Result<Loaded, Failure> {
-    if !here.cwd.is_dir() {
-        return Err(Failure::new(
-            ErrorClass::Input,
-            format!("the folder `{}` does not exist", here.cwd.display()),
-        ));
+    if here.cwd.is_relative() {
+        let message = "the folder tenon was started in does not exist any more";
+        return Err(Failure::new(ErrorClass::Input, message));
+    }
+    if let Some(folder) = args.cwd.as_ref().filter(|_| !here.cwd.is_dir()) {
+        return Err(not_a_folder("--cwd", folder));
     }
     let mut sources = match (&args.setting_sources, args.bare) {
         (_, true) => Sources::none(),
@@ -180,6 +188,10 @@ fn load_settings(args: &RunArgs, here: &Surroundings) -> Result<Loaded, Failure>
     sources.extra = args.settings.as_deref().map(|text| ExtraSettings::parse(text, &started_in));
     let trust = if args.trust_project { ProjectTrust::Granted } else { ProjectTrust::Pinned };
     Ok(tenon_config::load(here, &sources, trust)?)
+}
+
+fn not_a_folder(flag: &str, folder: &Path) -> Failure {
+    Failure::new(ErrorClass::Input, format!("`{flag} {}` is not a folder", folder.display()))
 }
 
 /// Everything that is known before the agent is put together.
@@ -219,9 +231,7 @@ impl Plan<'_> {
         let permissions = cli_settings::permissions(args, &self.loaded, cwd.clone(), self.here.home.clone())?;
         let selection = cli_settings::selection(args, settings)?;
         let system = self.system(contract.as_ref(), &started_in)?;
-        if let Some(file) = &args.result_file {
-            result_file::prepare(&started_in.join(file))?;
-        }
+        let add_dirs = self.add_dirs(&started_in)?;
         let input = input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?;
         warnings.extend(input.warnings);
         let chosen = model::choose(args, settings, self.here, &started_in)?;
@@ -234,7 +244,7 @@ impl Plan<'_> {
         let hidden = permissions.clone();
         let workspace = Workspace::new(WorkspaceOptions {
             cwd: cwd.clone(),
-            add_dirs: args.add_dir.iter().map(|folder| started_in.join(folder)).collect(),
+            add_dirs,
             outputs,
             hidden: Some(Arc::new(move |path: &Path| hidden.hides(path))),
         })
@@ -275,11 +285,30 @@ impl Plan<'_> {
             },
             fail_on_denied: args.fail_on_denied,
             heartbeat: args.heartbeat.filter(|seconds| *seconds > 0).map(Duration::from_secs),
-            deliver: args.result_file.as_ref().map(|file| deliver_to(started_in.join(file))),
+            deliver: args.result_file.as_ref().map(|file| deliver_to(ResultFile::new(file, &started_in))),
             warnings: warnings.clone(),
             cost_usd: chosen.cost_usd,
         };
         Ok((agent, temporary))
+    }
+
+    /// Commas separate folders, unless there is a folder with the comma in its name.
+    fn add_dirs(&self, started_in: &Path) -> Result<Vec<PathBuf>, Failure> {
+        let folder = |named: &Path| {
+            let path = started_in.join(named);
+            if path.is_dir() { Ok(path) } else { Err(not_a_folder("--add-dir", named)) }
+        };
+        let mut folders = Vec::new();
+        for named in &self.args.add_dir {
+            match (folder(named), named.to_str()) {
+                (Err(_), Some(list)) => {
+                    let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
+                    folders.extend(parts.map(|part| folder(Path::new(part))).collect::<Result<Vec<_>, _>>()?);
+                }
+                (found, _) => folders.push(found?),
+            }
+        }
+        Ok(folders)
     }
 
     fn contract(&self, started_in: &Path, warnings: &mut Vec<String>) -> Result<Option<Contract>, Failure> {
@@ -355,6 +384,6 @@ impl Plan<'_> {
     }
 }
 
-fn deliver_to(path: PathBuf) -> Deliver {
-    Box::new(move |success| result_file::write(&path, success))
+fn deliver_to(file: ResultFile) -> Deliver {
+    Box::new(move |success| file.write(success))
 }

@@ -46,7 +46,10 @@ fn check(argument: &str) -> u8 {
 fn load(argument: &str) -> Result<Schema, SchemaError> {
     let here = surroundings::collect(None);
     let text = argument.trim_start();
-    let is_path = !text.starts_with(['@', '{', '[', '"']) && here.cwd.join(argument).exists();
+    // Nothing, joined to the folder, would be the folder itself.
+    let is_path = !text.is_empty()
+        && !text.starts_with(['@', '{', '[', '"'])
+        && (text.contains(['.', '/']) || here.cwd.join(argument).exists());
     let argument = if is_path { format!("@{argument}") } else { argument.to_owned() };
     tenon_contract::load(&argument, &here.cwd, here.home.as_deref())
 }

@@ -236,7 +236,7 @@ impl Scanner<'_> {
 
     fn word(&mut self, word: &'static str) -> Step<()> {
         if !self.text[self.at..].starts_with(word) {
-            return Err(format!("expected `{word}`"));
+            return Err(format!("expected a value, found {}", self.found()));
         }
         self.at += word.len();
         self.out.push_str(word);

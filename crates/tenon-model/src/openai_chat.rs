@@ -137,7 +137,9 @@ enum Peeked {
     Events(ByteStream),
 }
 
-async fn peek(mut body: ByteStream) -> Result<Peeked, ModelError> {
+async fn peek(body: ByteStream) -> Result<Peeked, ModelError> {
+    // Fused: an empty body is asked again after its end.
+    let mut body = body.fuse();
     let mut start = Vec::new();
     let first = loop {
         let Some(chunk) = body.next().await else { break None };

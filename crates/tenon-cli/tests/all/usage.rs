@@ -575,6 +575,21 @@ fn folders_are_relative_to_where_it_was_started() {
         tenon().server(&server).args(["-p", "hi", flag]).arg(&far).run().assert_code(0);
         assert!(server.request(1).tool_result("c1").contains("content of another folder"));
     }
+    for folders in [["--add-dir", "a,far"], ["--add-dir", "a, far"], ["--add-dir=a", "--add-dir=far"]] {
+        let server = Server::start([reply().call("c1", "read_file", read.clone()), reply().text("ok")]);
+        elsewhere
+            .clone()
+            .file("a/x", "")
+            .file("sub/x", "")
+            .server(&server)
+            .args(["-C", "sub", "-p", "hi"])
+            .args(folders)
+            .run()
+            .assert_code(0);
+        assert!(server.request(1).tool_result("c1").contains("content of another folder"), "{folders:?}");
+    }
+    let with_comma = elsewhere.clone().file("far,a/x", "").args(["-p", "hi", "--add-dir", "far,a"]);
+    ask_as(with_comma);
     let server = Server::start([reply().call("c1", "read_file", read), reply().text("ok")]);
     tenon().server(&server).args(["-p", "hi"]).run().assert_code(0);
     assert!(!server.request(1).tool_result("c1").contains("content of another folder"));
