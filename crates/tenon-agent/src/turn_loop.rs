@@ -1,10 +1,11 @@
 //! The turn loop: ask the model, carry out its calls, until there is an outcome.
 
 use std::collections::HashSet;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use tenon_contract::{Contract, Rejection};
 use tenon_core::{
     Budget, Client, Delta, Ending, ErrorClass, Estimate, EventKind, Failure, FinishReason, IdSource, Message,
@@ -215,23 +216,23 @@ impl<'a> Run<'a> {
             Fold::new(&emitter, telling, self.terminal, self.turns, &model_name, &mut self.used_call_ids);
         let cancel = self.agent.stop.cancel().child_token();
         let mut deltas = self.agent.model.stream(request, cancel.clone());
+        let cancelled = cancel.cancelled();
+        tokio::pin!(cancelled);
         let mut requests = 1;
         let failure = loop {
             if cancel.is_cancelled() {
                 break Some(self.agent.stop.failure());
             }
-            // Deltas that are ready together are told together.
-            let next = match deltas.next().now_or_never() {
-                Some(next) => next,
-                None => {
+            let next = poll_fn(|cx| {
+                let next = deltas.poll_next_unpin(cx);
+                if next.is_pending() {
+                    // Deltas that were ready together are told together.
                     emitter.flush();
-                    tokio::select! {
-                        biased;
-                        () = cancel.cancelled() => break Some(self.agent.stop.failure()),
-                        next = deltas.next() => next,
-                    }
+                    return cancelled.as_mut().poll(cx).map(|()| None);
                 }
-            };
+                next
+            })
+            .await;
             match next {
                 Some(Ok(delta)) => {
                     if let Delta::Retrying { attempt, wait, error } = &delta {
@@ -247,6 +248,7 @@ impl<'a> Run<'a> {
                     emitter.wait_while_blocked().await;
                 }
                 Some(Err(error)) => break Some(error.into()),
+                None if cancel.is_cancelled() => break Some(self.agent.stop.failure()),
                 None => break None,
             }
         };
