@@ -82,6 +82,11 @@ fn object_text(arguments: &str) -> Result<String, Rejection> {
 }
 
 impl Rejection {
+    /// For a call that was cut off before its arguments began, which would pass for an empty object.
+    pub fn cut_off() -> Rejection {
+        Rejection::arguments("the answer was cut off before the arguments began".to_owned())
+    }
+
     fn arguments(message: String) -> Rejection {
         Rejection {
             violations: vec![Violation { path: String::new(), message }],
