@@ -6,6 +6,7 @@
 //! value cost the same. Most schemas are so small that there is nothing to count.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use serde_json::{Map, Value};
 
@@ -135,18 +136,19 @@ impl Graph {
     }
 
     fn can_check(&self, node: usize, value: &Value) -> bool {
-        let mut known = HashMap::new();
+        let mut known = Visits::default();
         self.visit(node, value, 0, &mut known).is_some_and(|cost| cost.visits <= MAX_VISITS)
     }
 
-    fn visit(
-        &self,
-        node: usize,
-        value: &Value,
-        depth: u32,
-        known: &mut HashMap<(usize, *const Value), Visit>,
-    ) -> Option<Cost> {
-        let key = (node, std::ptr::from_ref(value));
+    fn visit(&self, node: usize, value: &Value, depth: u32, known: &mut Visits) -> Option<Cost> {
+        let schema = &self.nodes[node];
+        if schema.is_leaf() {
+            return Some(Cost { visits: 1, stack: 1, recursive: false });
+        }
+        // To a schema all values that hold no others are the same.
+        let place =
+            if value.is_object() || value.is_array() { std::ptr::from_ref(value) } else { std::ptr::null() };
+        let key = Pair(node, place as usize);
         match known.get(&key) {
             Some(Visit::Done(cost)) => return Some(*cost),
             // A schema that refers to itself for the same value: the validator stops here as well.
@@ -157,7 +159,6 @@ impl Graph {
             return None;
         }
         known.insert(key, Visit::Open);
-        let schema = &self.nodes[node];
         let mut cost = Cost { visits: 1, stack: 1, recursive: false };
         for next in &schema.same {
             cost.add(self.visit(*next, value, depth + 1, known)?);
@@ -188,6 +189,40 @@ impl Graph {
         }
         known.insert(key, Visit::Done(cost));
         Some(cost)
+    }
+}
+
+type Visits = HashMap<Pair, Visit, BuildHasherDefault<PairHasher>>;
+
+/// A schema and the address of the value it is applied to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Pair(usize, usize);
+
+impl Hash for Pair {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_usize(self.0);
+        hasher.write_usize(self.1);
+    }
+}
+
+/// Addresses and small numbers need no protection from whoever chose them, only to be spread.
+#[derive(Default)]
+struct PairHasher(u64);
+
+impl Hasher for PairHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
+        }
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        // The golden ratio in 64 bits, whose multiples are far apart.
+        self.0 = (self.0.rotate_left(26) ^ number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
     }
 }
 
@@ -247,6 +282,10 @@ impl Node {
             node.same.extend(node.same.clone());
         }
         node
+    }
+
+    fn is_leaf(&self) -> bool {
+        self.all().next().is_none()
     }
 
     fn all(&self) -> impl Iterator<Item = usize> + '_ {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::effort::Effort;
 use crate::json_text::{MAX_DEPTH, compact};
@@ -145,21 +145,29 @@ fn declared_draft(members: &Map<String, Value>) -> Result<Draft, Problem> {
     })
 }
 
+/// The name of the schema inside the validator.
+const CONTRACT_URI: &str = "contract:schema";
+
+/// Compiles the schema behind a reference. The validator checks what it is given against the meta-schema of
+/// its draft, and compiling that takes longer than everything else at start-up (milliseconds for the newer
+/// drafts). The strict walk has checked the schema already, so only a `$ref`, in the draft whose meta-schema
+/// is the smallest, is put before the validator.
 fn build(source: &Value, draft: Draft, survey: &Survey) -> Result<Validator, SchemaError> {
     let options = jsonschema::options()
-        .with_draft(draft.engine())
+        .with_draft(Draft::Draft07.engine())
         .offline()
         .should_validate_formats(true)
         .with_pattern_options(
             PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MATCHING_BYTES),
         );
     let options = formats::lend_newer(options, draft, survey.formats.iter().map(String::as_str));
-    let built = if survey.edits.is_empty() {
-        options.build(source)
-    } else {
-        options.build(&edited(source, &survey.edits))
-    };
-    built.map_err(|error| SchemaError::Refused(vec![build_problem(&error, source, survey)]))
+    let refused = |error| SchemaError::Refused(vec![build_problem(&error, source, survey)]);
+    let compiled = edited(source, &survey.edits);
+    let registry = jsonschema::Registry::new()
+        .add(CONTRACT_URI, draft.engine().create_resource_ref(&compiled))
+        .and_then(|registry| registry.prepare())
+        .map_err(|cause| refused(cause.into()))?;
+    options.with_registry(&registry).build(&json!({ "$ref": CONTRACT_URI })).map_err(refused)
 }
 
 /// The schema as the validator compiles it.

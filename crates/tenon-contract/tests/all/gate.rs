@@ -224,7 +224,7 @@ fn what_a_reference_leads_to_is_checked_too() {
 fn text_that_is_not_json_is_reported_with_line_and_column() {
     let table = [
         ("{", "line 1, column 2: expected a property name in double quotes, found the end of the text"),
-        ("{\n  \"a\": tru\n}", "line 2, column 8: expected `true`"),
+        ("{\n  \"a\": tru\n}", "line 2, column 8: expected a value, found `t`"),
         ("{\"a\":1,}", "line 1, column 8: a comma before `}` is not JSON"),
         ("{\"ä\":1 2}", "line 1, column 8: expected `,` or `}`, found `2`"),
         ("{\"type\":1,\"type\":2}", "line 1, column 11: the property `type` is there twice"),
