@@ -91,7 +91,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool) 
     let loaded = load_settings(&args, &here);
     let format = cli_settings::output_format(&args, loaded.as_ref().ok().map(|loaded| &loaded.settings));
     let reporter = Reporter { heartbeats: !matches!(format, Ok(Format::StreamJson)), ..reporter };
-    let mut options = EncoderOptions::new(*format.as_ref().unwrap_or(&Format::Text), ids.session);
+    let mut options = EncoderOptions::new(*format.as_ref().unwrap_or(&Format::Text), ids.session, VERSION);
     options.partials = args.include_partial_messages;
     options.result_text = args.result_text == Switch::On;
     let encoder = tenon_wire::encoder(Dialect::Qwen, options);
@@ -285,7 +285,10 @@ impl Plan<'_> {
             },
             fail_on_denied: args.fail_on_denied,
             heartbeat: args.heartbeat.filter(|seconds| *seconds > 0).map(Duration::from_secs),
-            deliver: args.result_file.as_ref().map(|file| deliver_to(ResultFile::new(file, &started_in))),
+            deliver: Some(deliver_to(
+                args.result_file.as_ref().map(|file| ResultFile::new(file, &started_in)),
+                chosen.recorder,
+            )),
             warnings: warnings.clone(),
             cost_usd: chosen.cost_usd,
         };
@@ -384,6 +387,12 @@ impl Plan<'_> {
     }
 }
 
-fn deliver_to(file: ResultFile) -> Deliver {
-    Box::new(move |success| file.write(success))
+/// What has to be safe on disk before a run may call itself a success.
+fn deliver_to(file: Option<ResultFile>, recorder: Option<Arc<Recorder>>) -> Deliver {
+    Box::new(move |success| {
+        if let Some(recorder) = &recorder {
+            recorder.check()?;
+        }
+        file.as_ref().map_or(Ok(()), |file| file.write(success))
+    })
 }

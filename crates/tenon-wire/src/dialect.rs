@@ -84,10 +84,13 @@ pub struct EncoderOptions {
     pub result_text: bool,
     /// The session of runs that fail before they start. A run that starts brings its own.
     pub session_id: Id,
+    /// The version of the program that writes.
+    pub cli_version: String,
 }
 
 impl EncoderOptions {
-    pub fn new(format: Format, session_id: Id) -> EncoderOptions {
-        EncoderOptions { format, partials: false, result_text: true, session_id }
+    pub fn new(format: Format, session_id: Id, cli_version: impl Into<String>) -> EncoderOptions {
+        let cli_version = cli_version.into();
+        EncoderOptions { format, partials: false, result_text: true, session_id, cli_version }
     }
 }

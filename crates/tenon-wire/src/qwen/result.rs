@@ -6,11 +6,11 @@ use super::types::{
     ApiStats, DecisionStats, Failure, FileStats, ModelStats, PermissionDenial, Raw, ResultLine, Stats,
     StructuredFailure, Subtype, TokenStats, ToolStats, ToolsStats, Usage, Uuid, Violation,
 };
-use crate::{EncoderOptions, Format};
+use crate::{EncoderOptions, Format, SCHEMA_VERSION};
 
 pub(super) fn result_line<'a>(
     outcome: &'a Outcome,
-    options: &EncoderOptions,
+    options: &'a EncoderOptions,
     uuid: Uuid,
     session_id: Uuid,
 ) -> ResultLine<'a> {
@@ -42,6 +42,8 @@ pub(super) fn result_line<'a>(
         structured_error: failure
             .and_then(|failure| failure.structured.as_ref())
             .map(StructuredFailure::from),
+        schema_version: SCHEMA_VERSION,
+        cli_version: &options.cli_version,
     }
 }
 

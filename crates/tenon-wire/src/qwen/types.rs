@@ -341,6 +341,10 @@ pub(crate) struct ResultLine<'a> {
     pub error: Option<Failure<'a>>,
     /// What the model last offered against the schema, when a structured run failed.
     pub structured_error: Option<StructuredFailure<'a>>,
+    /// The version of this format, also when the run failed before its first line.
+    pub schema_version: u32,
+    /// The version of tenon.
+    pub cli_version: &'a str,
 }
 
 /// How the run ended, in a word.

@@ -202,7 +202,7 @@ impl Script {
 }
 
 pub fn options(format: Format) -> EncoderOptions {
-    EncoderOptions::new(format, session())
+    EncoderOptions::new(format, session(), "0.0.0")
 }
 
 pub fn with_partials() -> EncoderOptions {
