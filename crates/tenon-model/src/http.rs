@@ -163,9 +163,9 @@ fn build(options: &HttpOptions, to: Network) -> Result<Client, ModelError> {
         }
     }
     builder.build().map_err(|error| {
-        ModelError::new(
-            ErrorClass::Config,
+        config(
             format!("the network client could not be set up: {}", root_cause(&error)),
+            "install your system's root certificates, or name a file of them in `SSL_CERT_FILE`",
         )
     })
 }
@@ -236,10 +236,9 @@ fn send_failed(error: &reqwest::Error, shown: &str, timeouts: Timeouts) -> Model
     if error.is_timeout() {
         return network(format!("could not connect to `{shown}` within {}", seconds(timeouts.connect)));
     }
-    let causes: Vec<&(dyn std::error::Error + 'static)> =
-        std::iter::successors(error.source(), |&cause| cause.source()).collect();
+    let causes = causes(error);
     let io = causes.iter().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    let tls = io.clone().filter_map(|io| io.get_ref()?.downcast_ref::<rustls::Error>()).next();
+    let tls = causes.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>());
     if let Some(tls) = tls {
         let hint =
             "if your network inspects TLS, put its root certificate in a file named by `SSL_CERT_FILE`";
@@ -266,10 +265,22 @@ fn send_failed(error: &reqwest::Error, shown: &str, timeouts: Timeouts) -> Model
     }
 }
 
+type Cause<'a> = &'a (dyn std::error::Error + 'static);
+
+/// What led to the error, the nearest cause first. An I/O error hides what it carries from `source`.
+fn causes(error: &reqwest::Error) -> Vec<Cause<'_>> {
+    fn next<'a>(cause: &Cause<'a>) -> Option<Cause<'a>> {
+        let cause: Cause<'a> = *cause;
+        match cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+            Some(carried) => Some(carried),
+            None => cause.source(),
+        }
+    }
+    std::iter::successors(error.source(), next).collect()
+}
+
 fn root_cause(error: &reqwest::Error) -> String {
-    std::iter::successors(error.source(), |&cause| cause.source())
-        .last()
-        .map_or_else(|| error.to_string(), ToString::to_string)
+    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 fn seconds(duration: Duration) -> String {

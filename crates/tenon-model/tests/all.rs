@@ -1,5 +1,7 @@
 //! Behaviour of the crate at its boundary, against scripted servers and scripted bytes.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 #[path = "all/answers.rs"]
 mod answers;
 #[path = "all/cassette.rs"]

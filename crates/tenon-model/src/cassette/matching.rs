@@ -96,8 +96,10 @@ fn steady(text: &str) -> String {
       | (?<process> \b(?:PGID|PID|pgid|pid)\b[:=\ ]{1,3}\d+ )
       | (?<time> \b\d{4}-\d\d-\d\d(?:[T\ ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|\ ?[+-]\d\d:?\d\d)?)?
                | \b\d\d:\d\d:\d\d(?:[.,]\d+)?\b
-               | (?:\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\ +)?
-                 \b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\ +\d{1,2}(?:,?\ +(?:\d\d:\d\d|\d{4}))\b )
+               | (?:\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\ +)? \b(?:\d{1,2}\ +)?
+                 (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*(?:\ +\d{1,2}\b)?
+                 ,?\ +(?:\d\d:\d\d(?::\d\d)?|\d{4})\b
+                 (?:\ +(?:\d\d:\d\d(?::\d\d)?|\d{4}|[+-]\d{4}|[AP]M|[A-Z]{1,3}[SD]?T|UTC)\b){0,3} )
       | (?<duration> \b\d+(?:\.\d+)?\ ?(?:ns|µs|us|ms|s|sec|secs|seconds?|minutes?)\b )
       | (?<epoch> \b1\d{9}(?:\d{3})?(?:\.\d+)?\b )";
     // The pattern is fixed; a test compiles it.
@@ -128,10 +130,13 @@ pub(super) fn first_difference(recorded: &Value, actual: &Value) -> Option<Diffe
     difference_at(String::new(), Some(recorded), Some(actual))
 }
 
-/// How many messages agree before the first that does not: the measure of closeness.
-pub(super) fn agreeing_messages(recorded: &Value, actual: &Value) -> usize {
-    let messages = |body: &Value| body["messages"].as_array().cloned().unwrap_or_default();
-    messages(recorded).iter().zip(messages(actual).iter()).take_while(|(left, right)| left == right).count()
+/// How close two requests are: by the messages that agree before the first that does not, then by how
+/// little they differ in length. More is closer.
+pub(super) fn closeness(recorded: &Value, actual: &Value) -> (usize, std::cmp::Reverse<usize>) {
+    let messages = |body: &Value| body["messages"].as_array().map(Vec::as_slice).unwrap_or_default().to_vec();
+    let (recorded, actual) = (messages(recorded), messages(actual));
+    let agreeing = recorded.iter().zip(&actual).take_while(|(left, right)| left == right).count();
+    (agreeing, std::cmp::Reverse(recorded.len().abs_diff(actual.len())))
 }
 
 fn difference_at(pointer: String, recorded: Option<&Value>, actual: Option<&Value>) -> Option<Difference> {
@@ -187,6 +192,11 @@ mod tests {
             ("at 10:11:12", "at {{time}}"),
             ("Today is Saturday, November 15, 2026.", "Today is {{time}}."),
             ("-rw-r--r-- 1 u u 60 Nov 15 11:16 a.txt", "-rw-r--r-- 1 u u 60 {{time}} a.txt"),
+            ("Sun Nov 15 12:03:06 UTC 2026 was it", "{{time}} was it"),
+            ("Date:   Sun Nov 5 12:03:06 2026 +0100", "Date:   {{time}}"),
+            ("Sun, 15 Nov 2026 12:03:06 GMT", "{{time}}"),
+            ("Sun Nov 15 12:03:06 PM CET 2026", "{{time}}"),
+            ("May be in March: 12 files", "May be in March: 12 files"),
             ("took 123ms, then 1.5 s", "took {{duration}}, then {{duration}}"),
             ("created 1763200000 and 1763200000123", "created {{epoch}} and {{epoch}}"),
             ("Process Group PGID: 4711", "Process Group {{process}}"),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError};
 
 use super::format::{Exchange, Header, Response, VERSION, framed, read};
-use super::matching::{agreeing_messages, comparable, first_difference};
+use super::matching::{closeness, comparable, first_difference};
 use super::places::Hider;
 use crate::errors::half_an_answer;
 use crate::sse::{Ending, Event};
@@ -111,7 +111,7 @@ fn quick(name: &str, value: &str) -> String {
 
 fn no_answer(number: usize, unplayed: &[&Track], recorded: usize, wanted: &Value) -> ModelError {
     // The first of the closest: `max_by_key` would take the last.
-    let closest = unplayed.iter().rev().max_by_key(|track| agreeing_messages(&track.comparable, wanted));
+    let closest = unplayed.iter().rev().max_by_key(|track| closeness(&track.comparable, wanted));
     let hint = match closest.and_then(|track| first_difference(&track.comparable, wanted)) {
         None => format!(
             "all {recorded} recorded answers have been used; record it again with `--record` if the longer run is right"

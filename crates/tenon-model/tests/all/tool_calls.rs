@@ -16,9 +16,12 @@ fn named(answer: &Answer) -> Vec<(&str, &str)> {
     answer.calls.iter().map(|(_, name, arguments)| (name.as_str(), arguments.as_str())).collect()
 }
 
+/// What is special, the lists of fragments, and the name and arguments of each call they make.
+type Case = (&'static str, Vec<Value>, Vec<(&'static str, &'static str)>);
+
 #[test]
 fn fragments_find_their_call() {
-    let table: Vec<(&str, Vec<Value>, Vec<(&str, &str)>)> = vec![
+    let table: Vec<Case> = vec![
         (
             "as OpenAI sends it",
             vec![
