@@ -15,7 +15,7 @@ pub const SCHEMA: &str = r#"{"type":"object","properties":{"risk":{"enum":["low"
 const IMPATIENT: &str = r#"{"retry":{"attempts":2,"baseMs":1}}"#;
 const NO_USAGE: &str = r#"{"input_tokens":0,"output_tokens":0,"cache_read_input_tokens":0,"total_tokens":0,"cache_creation_input_tokens":0,"reasoning_tokens":0}"#;
 /// Of a failure; with a payload there are also `structured_result` and `structured_output`.
-const RESULT_KEYS: [&str; 16] = [
+const RESULT_KEYS: [&str; 18] = [
     "type",
     "subtype",
     "uuid",
@@ -32,6 +32,8 @@ const RESULT_KEYS: [&str; 16] = [
     "warnings",
     "error",
     "structured_error",
+    "schema_version",
+    "cli_version",
 ];
 
 /// A run with a prompt, whose stderr holds nothing but what went wrong.
@@ -132,7 +134,7 @@ const GOOD_STREAM: &str = concat!(
     "\n",
     r#"{"type":"user","uuid":"<uuid:8>","session_id":"<uuid:1>","parent_tool_use_id":null,"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"c2","is_error":false,"content":"Accepted: the payload fits the schema."}]}}"#,
     "\n",
-    r#"{"type":"result","subtype":"success","uuid":"<uuid:9>","session_id":"<uuid:1>","is_error":false,"duration_ms":<ms>,"duration_api_ms":<ms>,"num_turns":2,"result":"{\"risk\":\"low\"}","usage":{"input_tokens":300,"output_tokens":30,"cache_read_input_tokens":0,"total_tokens":330,"cache_creation_input_tokens":0,"reasoning_tokens":0},"permission_denials":[],"stats":null,"structured_result":{"risk":"low"},"structured_output":{"risk":"low"},"total_cost_usd":0.0,"warnings":[],"error":null,"structured_error":null}"#,
+    r#"{"type":"result","subtype":"success","uuid":"<uuid:9>","session_id":"<uuid:1>","is_error":false,"duration_ms":<ms>,"duration_api_ms":<ms>,"num_turns":2,"result":"{\"risk\":\"low\"}","usage":{"input_tokens":300,"output_tokens":30,"cache_read_input_tokens":0,"total_tokens":330,"cache_creation_input_tokens":0,"reasoning_tokens":0},"permission_denials":[],"stats":null,"structured_result":{"risk":"low"},"structured_output":{"risk":"low"},"total_cost_usd":0.0,"warnings":[],"error":null,"structured_error":null,"schema_version":1,"cli_version":"<version>"}"#,
     "\n",
 );
 const GOOD_STATS: &str = r#""stats":{"models":{"test-model":{"api":{"totalRequests":2,"totalErrors":0,"totalLatencyMs":<ms>},"tokens":{"prompt":300,"candidates":30,"total":330,"cached":0,"thoughts":0,"tool":0}}},"tools":{"totalCalls":2,"totalSuccess":2,"totalFail":0,"totalDurationMs":<ms>,"totalDecisions":{"accept":0,"reject":0,"modify":0,"auto_accept":1},"byName":{"read_file":{"count":1,"success":1,"fail":0,"durationMs":<ms>,"decisions":{"accept":0,"reject":0,"modify":0,"auto_accept":1}},"structured_output":{"count":1,"success":1,"fail":0,"durationMs":<ms>,"decisions":{"accept":0,"reject":0,"modify":0,"auto_accept":0}}}},"files":{"totalLinesAdded":0,"totalLinesRemoved":0}}"#;
@@ -507,7 +509,7 @@ fn what_fails_before_a_model_is_asked_has_a_result_too() {
         .code(52)
         .hint("the payload is the arguments of a tool call, which are always a JSON object; put other values inside a property")
         .check_all();
-    early("input", "the folder `<cwd>/nowhere` does not exist", &["-C", "nowhere"]).code(42).check_all();
+    early("input", "`--cwd nowhere` is not a folder", &["-C", "nowhere"]).code(42).check_all();
     for format in FORMATS {
         let run = tenon().args(["-p", "go", "-q", "-o", format]).run();
         run.assert_code(41);
@@ -616,7 +618,7 @@ fn a_tool_output_is_at_most_60_kib_on_the_wire() {
 
 #[test]
 fn a_payload_of_more_than_a_mebibyte_arrives_whole() {
-    let payload = json!({"text": "Größe \"x\"\n".repeat(130_000)}).to_string();
+    let payload = json!({"text": "Größe \"x\"\n".repeat(80_000)}).to_string();
     assert!(payload.len() > 1024 * 1024);
     for format in FORMATS {
         let server = Server::start([reply().call_raw("c", "structured_output", &payload)]);
