@@ -40,11 +40,20 @@ impl Effort {
             None => {}
         }
         let smallest = Value::Object(Map::new());
-        for node in 0..graph.nodes.len() {
-            if !graph.can_check(node, &smallest) {
-                let message =
-                    "references and branches lead on and on here, too far for any value to be checked";
-                return Err(Problem::new(graph.pointers[node].clone(), message));
+        let mut known = Visits::default();
+        for (node, pointer) in graph.pointers.iter().enumerate() {
+            match graph.visit(node, &smallest, 0, &mut known) {
+                Some(cost) if cost.recursive => {
+                    let message =
+                        "the schema refers to itself without going into the value, so it decides nothing";
+                    return Err(Problem::new(pointer, message));
+                }
+                Some(cost) if cost.visits <= MAX_VISITS => {}
+                _ => {
+                    let message =
+                        "references and branches lead on and on here, too far for any value to be checked";
+                    return Err(Problem::new(pointer, message));
+                }
             }
         }
         Ok(Effort::Counted(graph))
@@ -53,7 +62,7 @@ impl Effort {
     pub fn can_check(&self, payload: &Value) -> bool {
         match self {
             Effort::Small => true,
-            Effort::Counted(graph) => graph.can_check(0, payload),
+            Effort::Counted(graph) => graph.can_check(payload),
         }
     }
 }
@@ -83,6 +92,7 @@ struct Node {
 struct Cost {
     visits: u64,
     stack: u32,
+    /// A schema was met again inside itself.
     recursive: bool,
 }
 
@@ -135,9 +145,9 @@ impl Graph {
         Some(cost)
     }
 
-    fn can_check(&self, node: usize, value: &Value) -> bool {
+    fn can_check(&self, payload: &Value) -> bool {
         let mut known = Visits::default();
-        self.visit(node, value, 0, &mut known).is_some_and(|cost| cost.visits <= MAX_VISITS)
+        self.visit(0, payload, 0, &mut known).is_some_and(|cost| cost.visits <= MAX_VISITS)
     }
 
     fn visit(&self, node: usize, value: &Value, depth: u32, known: &mut Visits) -> Option<Cost> {
@@ -151,7 +161,7 @@ impl Graph {
         let key = Pair(node, place as usize);
         match known.get(&key) {
             Some(Visit::Done(cost)) => return Some(*cost),
-            // A schema that refers to itself for the same value: the validator stops here as well.
+            // The schema waits for its own verdict on the same value.
             Some(Visit::Open) => return Some(Cost { visits: 1, stack: 1, recursive: true }),
             Some(Visit::Never) | None => {}
         }

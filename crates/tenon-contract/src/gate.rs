@@ -102,6 +102,7 @@ impl Schema {
             schema: &self.inner.source,
             payload: Some(payload),
             property_names: Some(&self.inner.property_names),
+            unions: 0,
         }
     }
 }
@@ -220,7 +221,7 @@ fn build_problem(error: &jsonschema::ValidationError<'_>, source: &Value, survey
         return Problem::new("", message)
             .hint("references are not fetched: everything must be in the schema itself");
     }
-    let scope = Scope { schema: source, payload: None, property_names: None };
+    let scope = Scope { schema: source, payload: None, property_names: None, unions: 0 };
     let first = violations::describe(error, &scope).into_iter().next();
     let (pointer, message) = match first {
         Some(violation) => (violation.path, violation.message),

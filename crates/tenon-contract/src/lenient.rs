@@ -65,7 +65,7 @@ impl Parameters {
         if self.validator.is_valid(&args) {
             return Ok(());
         }
-        let scope = Scope { schema: &self.schema, payload: Some(&args), property_names: None };
+        let scope = Scope { schema: &self.schema, payload: Some(&args), property_names: None, unions: 0 };
         let mut lines: Vec<String> = Vec::new();
         let mut more = 0;
         for violation in

@@ -363,6 +363,11 @@ impl<'a> Walk<'a> {
         without(has("else") && !has("if"), "else", "`if`");
         without(has("minContains") && !has("contains"), "minContains", "`contains`");
         without(has("maxContains") && !has("contains"), "maxContains", "`contains`");
+        // In draft-04 these say how the bound beside them is meant.
+        for (flag, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+            let is_flag = members.get(flag).is_some_and(Value::is_boolean);
+            without(is_flag && !has(bound), flag, &format!("`{bound}`"));
+        }
         without(
             has("additionalItems") && !members.get("items").is_some_and(Value::is_array),
             "additionalItems",

@@ -13,6 +13,9 @@ use crate::violations::{Scope, describe, type_message, type_names};
 /// Forms that are described, when none stands out, and failures listed for each.
 const MAX_FORMS: usize = 3;
 const MAX_FAILURES: usize = 3;
+/// A union inside a form is described as well, one inside that is only mentioned: each level multiplies
+/// the text.
+const MAX_UNIONS: u8 = 2;
 
 type Form = [ValidationError<'static>];
 
@@ -27,6 +30,10 @@ pub(crate) fn message(
         return message;
     }
     let count = forms.len();
+    if scope.unions == MAX_UNIONS {
+        return format!("fits none of the {count} allowed forms");
+    }
+    let scope = &Scope { unions: scope.unions + 1, ..*scope };
     let mut ranked: Vec<(usize, &Form)> = forms.iter().map(Vec::as_slice).enumerate().collect();
     // A form of another type was not meant, if one of the value's own type is there.
     if ranked.iter().any(|(_, form)| own_type(form, path).is_none()) {

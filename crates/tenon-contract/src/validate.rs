@@ -9,10 +9,14 @@ use serde_json::value::RawValue;
 use crate::Schema;
 use crate::json_text::{self, Compact, Root};
 use crate::pointer::shown;
+use crate::show;
 use crate::violations::{self, Finding};
 
 /// A model corrects the first ones and sends the rest again anyway; the count tells it how far off it is.
 pub const MAX_VIOLATIONS: usize = 20;
+
+/// What is told to a model has an end, however long the names and lists in it are.
+const MAX_LINE_CHARS: usize = 2000;
 
 /// Why arguments were not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +167,6 @@ impl Violation {
     /// `/risk_level: expected …`, in one line whatever the property is called.
     pub(crate) fn line(&self) -> String {
         let line = format!("{}: {}", shown(&self.path), self.message);
-        line.replace(|c: char| c.is_control(), " ")
+        show::cut(&line, MAX_LINE_CHARS).replace(|c: char| c.is_control(), " ")
     }
 }

@@ -14,12 +14,15 @@ use crate::validate::Violation;
 use crate::{show, union};
 
 /// What was checked, against what.
+#[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     /// As it was written.
     pub schema: &'a Value,
     pub payload: Option<&'a Value>,
     /// The names the schema gives to properties, where violations may be stored.
     pub property_names: Option<&'a HashSet<String>>,
+    /// Unions around the one that is described.
+    pub unions: u8,
 }
 
 pub(crate) struct Finding {

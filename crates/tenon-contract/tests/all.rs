@@ -5,6 +5,8 @@
 
 #[path = "all/corpus.rs"]
 mod corpus;
+#[path = "all/differential.rs"]
+mod differential;
 #[path = "all/drafts.rs"]
 mod drafts;
 #[path = "all/effort.rs"]
@@ -59,5 +61,6 @@ fn payload(schema: &str, arguments: &str) -> String {
 
 /// Failures are not kept in files: a seed that matters becomes a test of its own.
 fn cases(cases: u32) -> proptest::test_runner::Config {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(cases);
     proptest::test_runner::Config { cases, failure_persistence: None, ..Default::default() }
 }

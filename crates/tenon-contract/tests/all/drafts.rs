@@ -124,6 +124,14 @@ fn draft_04_has_no_boolean_schemas() {
 }
 
 #[test]
+fn a_flag_without_its_bound_is_warned_about() {
+    let schema = accepted(
+        r#"{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"exclusiveMinimum":true}}}"#,
+    );
+    assert_eq!(schema.warnings(), ["`exclusiveMinimum` at `/properties/a` has no effect without `minimum`"]);
+}
+
+#[test]
 fn siblings_of_a_reference_are_refused_where_they_are_ignored() {
     let members = r##""properties":{"a":{"$ref":"#/definitions/s","minLength":3,"description":"x"}},
         "definitions":{"s":{"type":"string"}}"##;

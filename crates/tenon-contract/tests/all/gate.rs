@@ -1,6 +1,7 @@
 //! What the strict gate finds in a schema, and what it lets through.
 
 use proptest::prelude::*;
+use serde_json::Value;
 use tenon_contract::Schema;
 
 use crate::{accepted, payload, refused};
@@ -252,12 +253,106 @@ fn the_source_keeps_its_keys_in_order() {
     assert_eq!(accepted(text).source().to_string(), text);
 }
 
+/// Schemas made of real keywords with values of every kind, right and wrong.
+fn any_schema() -> impl Strategy<Value = Value> {
+    let keyword = prop::sample::select(vec![
+        "$schema",
+        "$id",
+        "$ref",
+        "$anchor",
+        "$dynamicRef",
+        "$dynamicAnchor",
+        "$defs",
+        "definitions",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "properties",
+        "patternProperties",
+        "additionalProperties",
+        "unevaluatedProperties",
+        "propertyNames",
+        "required",
+        "minProperties",
+        "dependentRequired",
+        "dependentSchemas",
+        "dependencies",
+        "items",
+        "prefixItems",
+        "additionalItems",
+        "unevaluatedItems",
+        "contains",
+        "minContains",
+        "maxContains",
+        "uniqueItems",
+        "type",
+        "enum",
+        "const",
+        "multipleOf",
+        "minimum",
+        "exclusiveMaximum",
+        "minLength",
+        "pattern",
+        "format",
+        "contentEncoding",
+        "default",
+        "a",
+        "b",
+    ]);
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        Just(Value::Null),
+        prop::sample::select(vec!["0", "2", "-1", "1.5", "1e3", "1e400", "99999999999999999999"])
+            .prop_map(|number| serde_json::from_str(number).unwrap()),
+        prop::sample::select(vec![
+            "object",
+            "string",
+            "integer",
+            "a",
+            "#",
+            "#/$defs/a",
+            "#/properties/b",
+            "#a",
+            "^a",
+            "[",
+            "date",
+            "uuid",
+            "base64",
+            "https://example.com/a",
+            "a b",
+            "http://json-schema.org/draft-07/schema#",
+            "http://json-schema.org/draft-04/schema#",
+            "https://json-schema.org/draft/2019-09/schema",
+        ])
+        .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 40, 5, move |inner| {
+        prop_oneof![
+            1 => prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            4 => prop::collection::vec((keyword.clone(), inner), 0..5)
+                .prop_map(|members| members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Value>()),
+        ]
+    })
+}
+
 proptest! {
     #![proptest_config(crate::cases(128))]
 
     #[test]
     fn no_text_makes_the_gate_panic(text in "[\\[\\]{}\",:a-z$0-9 ]{0,60}") {
         let _ = Schema::compile(&text);
+    }
+
+    #[test]
+    fn no_schema_makes_the_gate_panic(schema in any_schema(), arguments in any_schema()) {
+        if let Ok(schema) = Schema::compile(&schema.to_string()) {
+            let _ = schema.check(&arguments.to_string());
+            let _ = schema.check(r#"{"a":{"b":["a",1,null]},"b":1.5}"#);
+        }
     }
 
     #[test]

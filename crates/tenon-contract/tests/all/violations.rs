@@ -231,3 +231,20 @@ fn what_is_stored_says_nothing_the_model_wrote() {
         ]
     );
 }
+
+#[test]
+fn unions_inside_unions_do_not_multiply_the_text() {
+    let mut schema = r#"{"type":"null"}"#.to_owned();
+    for _ in 0..12 {
+        schema = format!(
+            r#"{{"anyOf":[{{"required":["x"],"properties":{{"a":{schema}}}}},{{"required":["y"],"properties":{{"a":{schema}}}}}]}}"#
+        );
+        if schema.len() > 20_000 {
+            break;
+        }
+    }
+    let arguments = format!("{}1{}", r#"{"a":"#.repeat(8), "}".repeat(8));
+    let told = told(&schema, &arguments);
+    assert!(told.len() < 10_000, "{}", told.len());
+    assert!(told.starts_with("(root): fits none of the 2 allowed forms; form 1: "), "{told}");
+}
