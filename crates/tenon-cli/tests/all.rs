@@ -1,5 +1,12 @@
 //! The built binary against a scripted model server: whole outputs, exit codes, files.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
 #[path = "all/bad_input.rs"]
 mod bad_input;
 #[path = "all/contract.rs"]

@@ -704,6 +704,25 @@ fn siblings_of_a_terminal_call_never_run() {
 }
 
 #[test]
+fn servers_may_say_it_in_their_own_way() {
+    let call = || hand_in("c", json!({"risk": "low"}));
+    let variants = [
+        call().finish("stop"),
+        call().finish("length"),
+        call().text("Well.").reasoning("Hm."),
+        call().whole(),
+        call().no_done(),
+        call().until_close().no_done(),
+        call().crlf().keepalives().no_space().chunk_by(7),
+    ];
+    for (number, variant) in variants.into_iter().enumerate() {
+        let server = Server::start([variant]);
+        let run = asked(&server).args(["--json-schema", SCHEMA]).run();
+        assert_eq!((run.code, run.stdout.as_str()), (0, "{\"risk\":\"low\"}\n"), "{number}: {run}");
+    }
+}
+
+#[test]
 fn the_same_valid_answer_five_times_over_is_an_answer() {
     let five = (0..5).fold(reply(), |reply, n| reply.call(&format!("s{n}"), TOOL, json!({"risk": "low"})));
     let (_, run) = batch(vec![five]);

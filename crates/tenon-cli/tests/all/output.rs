@@ -629,7 +629,8 @@ fn a_payload_of_more_than_a_mebibyte_arrives_whole() {
             _ => {
                 let result = result_of(&run);
                 assert!(result["result"] == payload.as_str(), "the text differs");
-                assert!(result["structured_result"].to_string() == payload, "the value differs");
+                let value = result["structured_result"].to_string();
+                assert!(value == payload, "the value differs");
             }
         }
     }
