@@ -1,8 +1,8 @@
 //! Folds the deltas of one answer into a message, and tells the world as they come.
 //!
-//! Text and thinking keep the order in which they arrived. Tool calls may be interleaved, so all of them
-//! stay open until the answer ends; text that arrives after the first call is held back until then, so
-//! that parts of different kinds never overlap in the event stream.
+//! Parts keep the order in which they arrived. Tool calls may be interleaved, so a call stays open until
+//! the stream says that it has ended, or the answer ends; text that arrives while a call is open is held
+//! back until then, so that parts of different kinds never overlap in the event stream.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -35,10 +35,18 @@ pub(crate) struct Fold<'a> {
     parts: Vec<Building>,
     /// Text and thinking that came while calls were open.
     held_back: Vec<Building>,
-    /// The stream's index of a call, and its place in `parts`.
-    calls: Vec<(usize, usize)>,
+    calls: Vec<OpenCall>,
     usage: Usage,
     finish: Option<FinishReason>,
+}
+
+/// A call that is still being written.
+struct OpenCall {
+    /// The stream's index of the call.
+    index: usize,
+    /// Its place in `parts`.
+    at: usize,
+    ended: bool,
 }
 
 struct Building {
@@ -92,6 +100,13 @@ impl<'a> Fold<'a> {
             Delta::ThinkingNative(native) => self.push_native(native),
             Delta::ToolCallStarted { index, id, name } => self.start_call(index, id, name),
             Delta::ToolCallArguments { index, fragment } => self.push_arguments(index, fragment),
+            Delta::ToolCallNative { index, native } => {
+                self.change_call(index, |call| call.native = Some(native))
+            }
+            Delta::ToolCallRestored { index, arguments } => {
+                self.change_call(index, |call| call.arguments = arguments);
+            }
+            Delta::ToolCallEnded { index } => self.end_call(index),
             Delta::Usage(usage) => self.usage = usage,
             Delta::Finished(reason) => self.finish = Some(reason),
             Delta::Retrying { .. } => self.forget(),
@@ -100,11 +115,7 @@ impl<'a> Fold<'a> {
 
     /// Ends the answer: what is still open is closed and told.
     pub(crate) fn finish(mut self) -> Turn {
-        self.stop_open_parts();
-        for held in std::mem::take(&mut self.held_back) {
-            self.begin(held.id, held.content);
-            self.stop_open_parts();
-        }
+        self.release_held_back();
         if self.telling == Telling::AtTheEnd {
             for (at, part) in self.parts.iter().enumerate() {
                 if at == 0 {
@@ -153,7 +164,7 @@ impl<'a> Fold<'a> {
             return;
         }
         let thinking = kind == PartKind::Thinking;
-        let hold = !self.calls.is_empty();
+        let hold = self.has_open_call();
         let list = if hold { &mut self.held_back } else { &mut self.parts };
         let goes_on = list.last_mut().and_then(|last| match &mut last.content {
             Part::Text { text } if !thinking => Some(text),
@@ -181,17 +192,33 @@ impl<'a> Fold<'a> {
     }
 
     fn push_native(&mut self, value: Value) {
-        let list = if self.calls.is_empty() { &mut self.parts } else { &mut self.held_back };
-        if let Some(Building { content: Part::Thinking { native, .. }, .. }) = list.last_mut() {
+        let hold = self.has_open_call();
+        let list = if hold { &mut self.held_back } else { &mut self.parts };
+        if let Some(Building { content: Part::Thinking { native: native @ None, .. }, .. }) = list.last_mut()
+        {
             *native = Some(value);
+            return;
+        }
+        // Thinking that the provider shows to nobody, and wants back all the same.
+        let content = Part::Thinking { text: String::new(), native: Some(value) };
+        let id = self.emitter.ids().next();
+        if hold {
+            self.held_back.push(Building { id, content, snapshots: None, stopped: false });
+        } else {
+            self.stop_open_parts();
+            self.begin_empty(id, content);
         }
     }
 
+    fn has_open_call(&self) -> bool {
+        self.calls.iter().any(|call| !call.ended)
+    }
+
     fn start_call(&mut self, index: usize, id: String, name: String) {
-        if self.calls.iter().any(|(known, _)| *known == index) {
+        if self.calls.iter().any(|call| call.index == index) {
             return;
         }
-        if self.calls.is_empty() {
+        if !self.has_open_call() {
             self.stop_open_parts();
         }
         let call = ToolCall {
@@ -201,15 +228,13 @@ impl<'a> Fold<'a> {
             arguments: String::new(),
             native: None,
         };
-        self.calls.push((index, self.parts.len()));
+        self.calls.push(OpenCall { index, at: self.parts.len(), ended: false });
         let id = self.emitter.ids().next();
         self.begin_empty(id, Part::ToolCall(call));
     }
 
     fn push_arguments(&mut self, index: usize, fragment: String) {
-        let Some(at) = self.calls.iter().find(|(known, _)| *known == index).map(|(_, at)| *at) else {
-            return;
-        };
+        let Some(at) = self.place_of(index) else { return };
         let Building { content: Part::ToolCall(call), snapshots, .. } = &mut self.parts[at] else { return };
         call.arguments.push_str(&fragment);
         let snapshot = snapshots.as_mut().and_then(|snapshots| snapshots.push(&fragment));
@@ -217,6 +242,35 @@ impl<'a> Fold<'a> {
         self.tell_delta(at, fragment);
         if let (Some(snapshot), Some(call_id)) = (snapshot, call_id) {
             self.emitter.emit(EventKind::StructuredPartial { call_id, snapshot });
+        }
+    }
+
+    fn change_call(&mut self, index: usize, change: impl FnOnce(&mut ToolCall)) {
+        let Some(at) = self.place_of(index) else { return };
+        if let Part::ToolCall(call) = &mut self.parts[at].content {
+            change(call);
+        }
+    }
+
+    /// Where an open call is built.
+    fn place_of(&self, index: usize) -> Option<usize> {
+        self.calls.iter().find(|call| call.index == index && !call.ended).map(|call| call.at)
+    }
+
+    fn end_call(&mut self, index: usize) {
+        if let Some(call) = self.calls.iter_mut().find(|call| call.index == index) {
+            call.ended = true;
+        }
+        if !self.has_open_call() {
+            self.release_held_back();
+        }
+    }
+
+    fn release_held_back(&mut self) {
+        self.stop_open_parts();
+        for held in std::mem::take(&mut self.held_back) {
+            self.begin(held.id, held.content);
+            self.stop_open_parts();
         }
     }
 

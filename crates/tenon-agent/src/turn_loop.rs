@@ -286,6 +286,7 @@ impl<'a> Run<'a> {
             system: self.agent.system.clone(),
             messages: self.history.clone(),
             tools,
+            terminal_tool: self.terminal.map(str::to_owned),
             tool_choice,
             max_output_tokens: None,
             restartable: self.agent.audience == Audience::Whole,

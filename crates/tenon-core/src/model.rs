@@ -14,8 +14,10 @@ pub struct Request {
     pub model: String,
     pub system: String,
     pub messages: Vec<Message>,
-    /// Tools in the order they are offered. The terminal tool, when there is one, is the last.
+    /// Tools in the order they are offered.
     pub tools: Vec<ToolSpec>,
+    /// The tool whose arguments are the payload, when there is a contract and it is offered.
+    pub terminal_tool: Option<String>,
     pub tool_choice: ToolChoice,
     pub max_output_tokens: Option<u64>,
     /// May a stream that broke after its first delta be asked for again? Not when a client has already
@@ -47,6 +49,20 @@ pub enum Delta {
     ToolCallArguments {
         index: usize,
         fragment: String,
+    },
+    /// What the provider wants back with this call.
+    ToolCallNative {
+        index: usize,
+        native: Value,
+    },
+    /// The call was asked for in another shape than ours; this is what its arguments mean in ours.
+    ToolCallRestored {
+        index: usize,
+        arguments: String,
+    },
+    /// Nothing more comes for this call. Optional: the end of the answer ends all calls.
+    ToolCallEnded {
+        index: usize,
     },
     /// The latest numbers for this request; each replaces the one before.
     Usage(Usage),

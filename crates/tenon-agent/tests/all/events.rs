@@ -180,3 +180,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_call_that_has_ended_lets_what_follows_keep_its_place() {
+    let native = serde_json::json!({"signature": "s"});
+    let answer: Answer = vec![
+        Ok(Delta::ThinkingNative(native.clone())),
+        Ok(Delta::ToolCallStarted { index: 0, id: "a".into(), name: "look".into() }),
+        Ok(Delta::ToolCallArguments { index: 0, fragment: r#"{"x":null}"#.into() }),
+        Ok(Delta::ToolCallNative { index: 0, native: native.clone() }),
+        Ok(Delta::ToolCallRestored { index: 0, arguments: "{}".into() }),
+        Ok(Delta::ToolCallEnded { index: 0 }),
+        Ok(Delta::Text("between".into())),
+        Ok(Delta::ToolCallStarted { index: 1, id: "b".into(), name: "look".into() }),
+        Ok(Delta::ToolCallEnded { index: 1 }),
+        Ok(Delta::Finished(FinishReason::ToolCalls)),
+    ];
+    let mut scene = Scene::new(vec![answer, text("done")]);
+    scene.audience = Audience::Live;
+    let played = scene.play();
+    let sent_back = played.model.requests.lock().unwrap()[1].messages[1].clone();
+    let shown: Vec<String> = sent_back
+        .parts
+        .iter()
+        .map(|part| match part {
+            Part::Thinking { text, native } => format!("thinking {text:?} {}", native.is_some()),
+            Part::Text { text } => text.clone(),
+            Part::ToolCall(call) => format!("{} {} {}", call.id, call.arguments, call.native.is_some()),
+            Part::ToolResult(_) => unreachable!(),
+        })
+        .collect();
+    assert_eq!(shown, ["thinking \"\" true", "a {} true", "between", "b  false"]);
+}

@@ -20,6 +20,7 @@ pub fn request(text: &str) -> Request {
         system: "Be brief.".into(),
         messages: vec![Message::user(text)],
         tools: Vec::new(),
+        terminal_tool: None,
         tool_choice: ToolChoice::Auto,
         max_output_tokens: None,
         restartable: true,
@@ -46,6 +47,7 @@ pub fn client(server: &Server) -> OpenAiChat {
 /// What a stream gave, folded.
 #[derive(Debug, Default, PartialEq)]
 pub struct Answer {
+    pub call_natives: Vec<(usize, Value)>,
     pub text: String,
     pub thinking: String,
     pub native: Option<Value>,
@@ -92,6 +94,12 @@ pub async fn collect(mut deltas: DeltaStream) -> Answer {
                 let at = indexes.iter().position(|known| *known == index).expect("a started call");
                 answer.calls[at].2.push_str(&fragment);
             }
+            Delta::ToolCallRestored { index, arguments } => {
+                let at = indexes.iter().position(|known| *known == index).expect("a started call");
+                answer.calls[at].2 = arguments;
+            }
+            Delta::ToolCallNative { index, native } => answer.call_natives.push((index, native)),
+            Delta::ToolCallEnded { .. } => {}
             Delta::Usage(usage) => answer.usage = Some(usage),
             Delta::Finished(reason) => answer.finish = Some(reason),
             Delta::Retrying { attempt, wait, .. } => {
