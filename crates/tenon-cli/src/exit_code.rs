@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use tenon_core::Outcome;
+use tenon_core::{Ending, Outcome};
 
 use crate::stderr::line;
 use crate::stdout::Written;
@@ -17,7 +17,11 @@ pub fn exit_code_of(outcome: &Outcome, written: &Written) -> u8 {
         // The reader left. If it has the result it has what it wanted, else the run was for nothing.
         Written::ReaderGone => 1,
         Written::Failed(error) => {
-            line(&format!("error[input]: stdout could not be written: {error}"));
+            let message = format!("stdout could not be written: {error}");
+            // A run that was stopped for this reason has said so.
+            if !matches!(&outcome.ending, Ending::Failure(failure) if failure.message == message) {
+                line(&format!("error[internal]: {message}"));
+            }
             outcome.exit_code().max(1)
         }
     }

@@ -1,33 +1,40 @@
 //! Ctrl-C and `kill`: the first stops the run in order, the second ends the process at once.
+//!
+//! The listener has a thread of its own: a run that is stuck writing to someone who does not read must
+//! still be stoppable.
 
 use tenon_agent::Stop;
 use tenon_core::{ErrorClass, Failure, Signal, exit_code};
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit_code::exit_now;
 
 /// Listens from now on. Without handlers (which does not happen on Linux) signals keep their defaults.
 pub fn listen(stop: Stop) {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
+    let Ok(runtime) = Builder::new_current_thread().enable_io().build() else { return };
+    let handlers = {
+        let _inside = runtime.enter();
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return;
     };
-    tokio::spawn(async move {
-        let mut signalled = false;
-        loop {
-            let (signal, name) = tokio::select! {
-                _ = interrupt.recv() => (Signal::Int, "SIGINT"),
-                _ = terminate.recv() => (Signal::Term, "SIGTERM"),
-            };
-            if signalled {
-                exit_now(exit_code(ErrorClass::Interrupted(signal)));
+    let (Ok(mut interrupt), Ok(mut terminate)) = handlers else { return };
+    std::thread::spawn(move || {
+        runtime.block_on(async move {
+            let mut signalled = false;
+            loop {
+                let (signal, name) = tokio::select! {
+                    _ = interrupt.recv() => (Signal::Int, "SIGINT"),
+                    _ = terminate.recv() => (Signal::Term, "SIGTERM"),
+                };
+                if signalled {
+                    exit_now(exit_code(ErrorClass::Interrupted(signal)));
+                }
+                signalled = true;
+                stop.now(Failure::new(
+                    ErrorClass::Interrupted(signal),
+                    format!("the run was interrupted ({name})"),
+                ));
             }
-            signalled = true;
-            stop.now(Failure::new(
-                ErrorClass::Interrupted(signal),
-                format!("the run was interrupted ({name})"),
-            ));
-        }
+        });
     });
 }
