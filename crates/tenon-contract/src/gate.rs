@@ -20,7 +20,7 @@ use crate::schema_error::Problem;
 use crate::schema_source::MAX_SCHEMA_BYTES;
 use crate::strict_walk::{Edit, Survey, survey};
 use crate::violations::{self, Scope};
-use crate::{Draft, SchemaError, formats, root, show};
+use crate::{Draft, SchemaError, formats, references, root, show};
 
 /// A schema that passed the gate, ready to check payloads. Cheap to clone.
 #[derive(Clone)]
@@ -146,8 +146,8 @@ fn declared_draft(members: &Map<String, Value>) -> Result<Draft, Problem> {
     })
 }
 
-/// The name of the schema inside the validator.
-const CONTRACT_URI: &str = "contract:schema";
+/// Addresses inside the validator start here, where the schema gives no other start.
+const BASE_ADDRESS: &str = "contract:///";
 
 /// Compiles the schema behind a reference. The validator checks what it is given against the meta-schema of
 /// its draft, and compiling that takes longer than everything else at start-up (milliseconds for the newer
@@ -163,12 +163,28 @@ fn build(source: &Value, draft: Draft, survey: &Survey) -> Result<Validator, Sch
         );
     let options = formats::lend_newer(options, draft, survey.formats.iter().map(String::as_str));
     let refused = |error| SchemaError::Refused(vec![build_problem(&error, source, survey)]);
-    let compiled = edited(source, &survey.edits);
+    let mut compiled = edited(source, &survey.edits);
+    let address = take_address(&mut compiled, draft);
     let registry = jsonschema::Registry::new()
-        .add(CONTRACT_URI, draft.engine().create_resource_ref(&compiled))
+        .add(&address, draft.engine().create_resource_ref(&compiled))
         .and_then(|registry| registry.prepare())
         .map_err(|cause| refused(cause.into()))?;
-    options.with_registry(&registry).build(&json!({ "$ref": CONTRACT_URI })).map_err(refused)
+    options.with_registry(&registry).build(&json!({ "$ref": address })).map_err(refused)
+}
+
+/// The address of the whole schema: its `$id`, which then is no longer needed in the schema itself.
+fn take_address(schema: &mut Value, draft: Draft) -> String {
+    let keyword = if draft == Draft::Draft04 { "id" } else { "$id" };
+    let id = match schema.get(keyword).and_then(Value::as_str) {
+        // Without an address before the `#` it is an anchor.
+        Some(id) if !id.starts_with('#') => id.trim_end_matches('#').to_owned(),
+        _ => return format!("{BASE_ADDRESS}schema"),
+    };
+    if let Some(members) = schema.as_object_mut() {
+        members.shift_remove(keyword);
+    }
+    let is_whole = id.contains("://") || id.starts_with("urn:") || id.starts_with("tag:");
+    if is_whole { id } else { format!("{BASE_ADDRESS}{}", id.trim_start_matches('/')) }
 }
 
 /// The schema as the validator compiles it.
@@ -217,9 +233,7 @@ fn build_problem(error: &jsonschema::ValidationError<'_>, source: &Value, survey
         }
     }
     if let ValidationErrorKind::Referencing(cause) = error.kind() {
-        let message = format!("a reference cannot be resolved inside this schema: {cause}");
-        return Problem::new("", message)
-            .hint("references are not fetched: everything must be in the schema itself");
+        return references::unresolved(cause, &survey.references);
     }
     let scope = Scope { schema: source, payload: None, property_names: None, unions: 0 };
     let first = violations::describe(error, &scope).into_iter().next();

@@ -100,16 +100,12 @@ fn is_positive(number: &Number) -> bool {
     !text.starts_with('-') && mantissa(text).bytes().any(|byte| matches!(byte, b'1'..=b'9'))
 }
 
-/// A whole number in any spelling (`2`, `2.0`); the sizes that matter fit 64 bits.
+/// A whole number in any spelling (`2`, `2.0`, `2e3`) that a size can have.
 fn is_count(number: &Number) -> bool {
-    if number.is_u64() {
-        return true;
-    }
-    let text = number.as_str();
-    match text.split_once('.') {
-        Some((whole, zeros)) => whole.parse::<u64>().is_ok() && zeros.bytes().all(|byte| byte == b'0'),
-        None => text == "-0",
-    }
+    /// Up to here every whole number has its own floating-point number.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    number.is_u64()
+        || number.as_f64().is_some_and(|value| value.fract() == 0.0 && (0.0..=EXACT).contains(&value))
 }
 
 fn mantissa(number: &str) -> &str {

@@ -3,7 +3,8 @@
 //! Start reading at `gate.rs`: [`Schema::compile`] is the gate every contract passes, strict about what a
 //! person wrote. `validate.rs` holds the other half, [`Schema::check`]: the text of a model's arguments in,
 //! the payload out, or every reason why not. What was validated is what is returned: numbers keep their
-//! digits and keys their order (`json_text.rs`).
+//! digits and keys their order (`json_text.rs`). No schema and no payload can make a check run forever
+//! (`effort.rs`, `pattern.rs`).
 //!
 //! What this crate may not know: models, tools, events, flags, terminals, the environment, the network. It
 //! reads one kind of file, a schema that was asked for by path (`schema_source.rs`).

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use jsonschema::ReferencingError;
 use serde_json::{Map, Value, json};
 
 use crate::pointer::{from_fragment, join, steps};
@@ -24,10 +25,12 @@ pub(crate) fn resolve(
     nested_ids: bool,
 ) -> Result<Option<String>, Problem> {
     let target = reference.target.as_str();
-    let Some(fragment) = target.strip_prefix('#') else {
-        let address = target.split('#').next().unwrap_or(target);
+    let (address, fragment) = target.split_once('#').unwrap_or((target, ""));
+    let own_address = root.get("$id").or_else(|| root.get("id")).and_then(Value::as_str);
+    let is_here = address.is_empty() || own_address.is_some_and(|own| own.trim_end_matches('#') == address);
+    if !is_here {
         // Addresses are compared by the validator; without any `$id` there is nothing they could match.
-        let could_match = nested_ids || root.get("$id").or_else(|| root.get("id")).is_some();
+        let could_match = nested_ids || own_address.is_some();
         return if could_match || Draft::from_uri(address).is_some() {
             Ok(None)
         } else {
@@ -48,11 +51,12 @@ pub(crate) fn resolve(
     if root.pointer(&pointer).is_some() { Ok(Some(pointer)) } else { Err(dangling(reference, root)) }
 }
 
+const COPY_HINT: &str = "copy what it refers to into `$defs` and refer to it as `#/$defs/…`";
+
 /// A reference that leaves the schema.
 pub(crate) fn outside(reference: &Reference) -> Problem {
     let message = format!("`{}` is outside this schema, and references are not fetched", reference.target);
-    Problem::new(&reference.pointer, message)
-        .hint("copy what it refers to into `$defs` and refer to it as `#/$defs/…`")
+    Problem::new(&reference.pointer, message).hint(COPY_HINT)
 }
 
 fn dangling(reference: &Reference, root: &Value) -> Problem {
@@ -72,6 +76,31 @@ fn dangling(reference: &Reference, root: &Value) -> Problem {
         Some((place, name)) => problem.hint(format!("did you mean `#{}`?", join(&format!("/{place}"), name))),
         None => problem,
     }
+}
+
+/// A reference that only the validator could follow, and could not. It names the address, made whole with
+/// the `$id` around it.
+pub(crate) fn unresolved(cause: &ReferencingError, references: &[Reference]) -> Problem {
+    let (name, message) = match cause {
+        ReferencingError::Unretrievable { uri, .. } => {
+            (uri, format!("`{uri}` is outside this schema, and references are not fetched"))
+        }
+        ReferencingError::PointerToNowhere { pointer } => {
+            (pointer, format!("`{pointer}` leads to nothing in this schema"))
+        }
+        ReferencingError::NoSuchAnchor { anchor } | ReferencingError::InvalidAnchor { anchor } => {
+            (anchor, format!("`{anchor}` leads to nothing in this schema"))
+        }
+        other => return Problem::new("", format!("an address in the schema cannot be read: {other}")),
+    };
+    let written = |reference: &&Reference| {
+        let target = reference.target.as_str();
+        let address = target.split('#').next().unwrap_or(target);
+        target.ends_with(name.as_str())
+            || (!address.is_empty() && name.ends_with(address.trim_start_matches("./")))
+    };
+    let pointer = references.iter().find(written).map_or("", |reference| reference.pointer.as_str());
+    Problem::new(pointer, message).hint(COPY_HINT)
 }
 
 /// A longer schema is shown with its largest parts left out.

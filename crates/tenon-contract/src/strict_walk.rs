@@ -28,6 +28,7 @@ pub(crate) struct Survey {
     pub edits: Vec<Edit>,
     /// The pointers of all schemas in it.
     pub schemas: HashSet<String>,
+    pub references: Vec<Reference>,
     /// Where references lead, by the pointer they stand at.
     pub targets: HashMap<String, String>,
 }
@@ -48,7 +49,6 @@ pub(crate) fn survey(root: &Value, draft: Draft) -> Survey {
         draft,
         declared: root.get("$schema").is_some(),
         found: Survey::default(),
-        references: Vec::new(),
         anchors: HashMap::new(),
         nested_ids: false,
         annotations: BTreeSet::new(),
@@ -65,7 +65,6 @@ struct Walk<'a> {
     /// Whether the draft was named, or is the default.
     declared: bool,
     found: Survey,
-    references: Vec<Reference>,
     /// Where each anchor is.
     anchors: HashMap<String, String>,
     /// A subschema with an `$id` starts a document of its own, in which references are resolved.
@@ -150,7 +149,7 @@ impl<'a> Walk<'a> {
                 }
             }
             (Holds::Reference, Value::String(target)) => {
-                self.references.push(Reference { pointer: at.to_owned(), target: target.clone() });
+                self.found.references.push(Reference { pointer: at.to_owned(), target: target.clone() });
             }
             (Holds::Text, Value::String(text)) => self.identity(name, text, parent, at),
             _ => {}
@@ -379,8 +378,8 @@ impl<'a> Walk<'a> {
     /// becomes part of the contract and is walked as well.
     fn follow_references(&mut self) {
         let mut next = 0;
-        while next < self.references.len() {
-            let reference = self.references[next].clone();
+        while next < self.found.references.len() {
+            let reference = self.found.references[next].clone();
             next += 1;
             match references::resolve(&reference, self.root, &self.anchors, self.nested_ids) {
                 Ok(Some(pointer)) => {

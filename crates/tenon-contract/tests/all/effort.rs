@@ -48,6 +48,7 @@ fn branches_that_multiply_are_refused() {
 fn a_schema_that_waits_for_itself_is_refused() {
     for schema in [
         r##"{"allOf":[{"$ref":"#"}]}"##,
+        r##"{"$id":"https://example.com/r","allOf":[{"$ref":"https://example.com/r"}]}"##,
         r##"{"properties":{"a":{"anyOf":[{"type":"null"},{"$ref":"#/properties/a"}]}}}"##,
         r##"{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$ref":"#/$defs/y"},"y":{"not":{"$ref":"#/$defs/x"}}}}"##,
         r##"{"items":{"$ref":"#me"},"$defs":{"x":{"$anchor":"me","if":{"$ref":"#me"},"then":{}}}}"##,

@@ -156,7 +156,7 @@ fn values_of_keywords_are_checked() {
 #[test]
 fn values_in_unusual_spelling_are_fine() {
     for schema in [
-        r#"{"minProperties":0.0,"properties":{"a":{"maxLength":10.0,"multipleOf":1e-3}}}"#,
+        r#"{"minProperties":0.0,"properties":{"a":{"maxLength":10.0,"minLength":1e1,"multipleOf":1e-3}}}"#,
         r#"{"required":[],"properties":{}}"#,
         r#"{"properties":{"a":true,"b":false}}"#,
         r#"{"properties":{"a":{"type":["string","null"],"minimum":3}}}"#,
@@ -189,10 +189,29 @@ fn references_stay_inside_the_schema() {
 
 #[test]
 fn an_address_that_no_id_matches_is_refused() {
-    let error = refused(
-        r#"{"$id":"https://example.com/root","properties":{"a":{"$ref":"https://example.com/other"}}}"#,
-    );
-    assert!(error.to_string().contains("https://example.com/other"), "{error}");
+    let table = [
+        (
+            r#"{"$ref":"https://example.com/other"}"#,
+            "`https://example.com/other` is outside this schema, and references are not fetched",
+        ),
+        (
+            r#"{"$ref":"other.json#/a"}"#,
+            "`https://example.com/other.json` is outside this schema, and references are not fetched",
+        ),
+        (
+            r#"{"$id":"inner","$ref":"nowhere"}"#,
+            "`https://example.com/nowhere` is outside this schema, and references are not fetched",
+        ),
+        (r##"{"$id":"inner","$ref":"#/$defs/no"}"##, "`/$defs/no` leads to nothing in this schema"),
+        (r##"{"$id":"inner","$ref":"#no"}"##, "`no` leads to nothing in this schema"),
+    ];
+    for (property, message) in table {
+        let error =
+            refused(&format!(r#"{{"$id":"https://example.com/root","properties":{{"a":{property}}}}}"#));
+        assert_eq!(error.to_string(), format!("at `/properties/a/$ref`: {message}"));
+    }
+    let error = refused(r#"{"$id":"http://[::"}"#);
+    assert!(error.to_string().starts_with("an address in the schema cannot be read: "), "{error}");
 }
 
 #[test]
@@ -203,6 +222,13 @@ fn local_references_work() {
         r##"{"properties":{"a":{"$ref":"#n"}},"$defs":{"x":{"$anchor":"n","type":"integer"}}}"##,
         r##"{"properties":{"a":{"$ref":"#/$defs/a~1b%25"}},"$defs":{"a/b%":{"type":"integer"}}}"##,
         r##"{"properties":{"a":{"$ref":"#/x-shared/n"}},"x-shared":{"n":{"type":"integer"}}}"##,
+        r##"{"$id":"https://example.com/root","properties":{"a":{"$id":"in","$ref":"#/$defs/ok",
+            "$defs":{"ok":{"type":"integer"}}}}}"##,
+        r##"{"$id":"urn:example:root","properties":{"a":{"$ref":"urn:example:root#/$defs/n"}},"$defs":{"n":{"type":"integer"}}}"##,
+        r##"{"$id":"root.json","properties":{"a":{"$ref":"root.json#/$defs/n"}},"$defs":{"n":{"type":"integer"}}}"##,
+        r##"{"$schema":"http://json-schema.org/draft-04/schema#","id":"http://example.com/root#",
+            "properties":{"a":{"$ref":"root#/definitions/n"}},"definitions":{"n":{"type":"integer"}}}"##,
+        r#"{"properties":{"a":{"$ref":"n"}},"$defs":{"x":{"$id":"n","type":"integer"}}}"#,
         r#"{"$id":"https://example.com/root","properties":{"a":{"$ref":"https://example.com/n"}},
             "$defs":{"n":{"$id":"n","type":"integer"}}}"#,
     ] {
