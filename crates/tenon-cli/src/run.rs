@@ -230,7 +230,8 @@ impl Plan<'_> {
         let cwd = self.here.cwd.canonicalize().unwrap_or_else(|_| self.here.cwd.clone());
         let permissions = cli_settings::permissions(args, &self.loaded, cwd.clone(), self.here.home.clone())?;
         let selection = cli_settings::selection(args, settings)?;
-        let system = self.system(contract.as_ref(), &started_in)?;
+        let offered = contract.as_ref().filter(|contract| !permissions.removes(contract.tool));
+        let system = self.system(offered, &started_in)?;
         let add_dirs = self.add_dirs(&started_in)?;
         let input = input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?;
         warnings.extend(input.warnings);
@@ -252,9 +253,8 @@ impl Plan<'_> {
             Failure::new(ErrorClass::Input, format!("a working folder cannot be used: {error}"))
         })?;
         let registry = selection.registry(builtin_tools(workspace, self.shell()), &permissions);
-        let terminal = contract.as_ref().filter(|contract| !permissions.removes(contract.tool));
         let tools =
-            registry.names().chain(terminal.map(|contract| contract.tool)).map(str::to_owned).collect();
+            registry.names().chain(offered.map(|contract| contract.tool)).map(str::to_owned).collect();
         let info = RunInfo {
             session_id: self.ids.session,
             cwd,
