@@ -23,6 +23,8 @@ pub struct Chosen {
     pub warnings: Vec<String>,
     /// Known to be nothing for a server on this machine and a cassette.
     pub cost_usd: Option<f64>,
+    /// The cassette being written; whether it was written to its end is known only at the end.
+    pub recorder: Option<Arc<Recorder>>,
 }
 
 pub fn choose(
@@ -65,6 +67,7 @@ fn replay(
         why: None,
         warnings: Vec::new(),
         cost_usd: Some(0.0),
+        recorder: None,
     })
 }
 
@@ -90,19 +93,21 @@ fn connect(
         headers: choice.headers.clone().into_iter().collect(),
     };
     let network: Arc<dyn Transport> = Arc::new(Http::new(http_options(args, settings, here)));
-    let transport = match &args.record {
+    let recorder = match &args.record {
         Some(cassette) => {
-            Arc::new(Recorder::create(&started_in.join(cassette), network, places(here), secrets)?)
-                as Arc<dyn Transport>
+            let path = started_in.join(cassette);
+            Some(Arc::new(Recorder::create(&path, Arc::clone(&network), places(here), secrets)?))
         }
-        None => network,
+        None => None,
     };
+    let transport = recorder.clone().map_or(network, |recorder| recorder as Arc<dyn Transport>);
     Ok(Chosen {
         client: with_retries(OpenAiChat::new(endpoint, transport), settings),
         model: choice.model_id,
         why: choice.why,
         warnings: choice.notes,
         cost_usd: choice.loopback.then_some(0.0),
+        recorder,
     })
 }
 

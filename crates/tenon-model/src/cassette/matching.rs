@@ -96,8 +96,9 @@ fn steady(text: &str) -> String {
       | (?<process> \b(?:PGID|PID|pgid|pid)\b[:=\ ]{1,3}\d+ )
       | (?<time> \b\d{4}-\d\d-\d\d(?:[T\ ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|\ ?[+-]\d\d:?\d\d)?)?
                | \b\d\d:\d\d:\d\d(?:[.,]\d+)?\b
-               | (?:\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\ +)? \b(?:\d{1,2}\ +)?
-                 (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*(?:\ +\d{1,2}\b)?
+               | (?:\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\ +)?
+                 \b(?:(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\ +\d{1,2}
+                   | \d{1,2}\ +(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*)
                  ,?\ +(?:\d\d:\d\d(?::\d\d)?|\d{4})\b
                  (?:\ +(?:\d\d:\d\d(?::\d\d)?|\d{4}|[+-]\d{4}|[AP]M|[A-Z]{1,3}[SD]?T|UTC)\b){0,3} )
       | (?<duration> \b\d+(?:\.\d+)?\ ?(?:ns|µs|us|ms|s|sec|secs|seconds?|minutes?)\b )
