@@ -36,7 +36,7 @@ pub(crate) fn resolve(
         } else {
             Err(outside(reference))
         };
-    };
+    }
     if nested_ids {
         return Ok(None);
     }
