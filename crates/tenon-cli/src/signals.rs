@@ -27,6 +27,7 @@ pub fn listen(stop: Stop) {
                     _ = terminate.recv() => (Signal::Term, "SIGTERM"),
                 };
                 if signalled {
+                    tenon_tools::kill_running_commands();
                     exit_now(exit_code(ErrorClass::Interrupted(signal)));
                 }
                 signalled = true;

@@ -23,6 +23,7 @@ use crate::args::{ArgReader, Refusal, outcome};
 use crate::capture::Capture;
 use crate::exit_status::{is_failure, signal_name};
 use crate::output::first_chars;
+use crate::running::GroupGuard;
 use crate::sys::{self, ProcessGroup};
 
 const NAME: &str = "run_shell_command";
@@ -116,7 +117,7 @@ impl RunShellCommand {
             Running::start(&order, &self.options, Capture::new(self.workspace.outputs.clone(), NAME))?;
         let end = running.watch(&ctx, start, order.timeout, self.options.heartbeat).await;
         let left = running.clear_up(&end).await;
-        let group = running.group.id();
+        let group = running.group.group.id();
         let report = Report {
             order: &order,
             end,
@@ -231,7 +232,7 @@ impl Running {
             .ok_or_else(|| Refusal::failed("`bash` ended before it could be watched."))?;
         Ok(Running {
             child,
-            group: GroupGuard { group, armed: true },
+            group: GroupGuard::new(group),
             pipe,
             pipe_is_open: true,
             has_ended: false,
@@ -272,7 +273,7 @@ impl Running {
     /// Reads what is still in the pipe, and stops whatever must not go on.
     async fn clear_up(&mut self, end: &End) -> Left {
         if matches!(end, End::Exited(_) | End::Lost) && timeout(DRAIN, self.until_closed()).await.is_ok() {
-            self.group.armed = false;
+            self.group.let_go();
             return Left::Nothing;
         }
         self.group.group.terminate();
@@ -280,7 +281,7 @@ impl Running {
         let _ = timeout(GRACE, self.until_closed()).await;
         self.group.group.kill();
         let closed = timeout(DRAIN, self.until_closed()).await.is_ok();
-        self.group.armed = false;
+        self.group.let_go();
         match end {
             _ if !closed => Left::Escaped,
             End::Exited(_) | End::Lost => Left::Stopped,
@@ -312,26 +313,6 @@ impl Running {
             total_lines: self.capture.lines,
             total_bytes: self.capture.bytes,
             timeout_ms: millis(limit),
-        }
-    }
-}
-
-/// Ends the group when the call is dropped half-way.
-struct GroupGuard {
-    group: ProcessGroup,
-    armed: bool,
-}
-
-impl GroupGuard {
-    fn id(&self) -> i32 {
-        self.group.id()
-    }
-}
-
-impl Drop for GroupGuard {
-    fn drop(&mut self) {
-        if self.armed {
-            self.group.kill();
         }
     }
 }

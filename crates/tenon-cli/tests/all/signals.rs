@@ -148,6 +148,26 @@ fn a_command_that_does_not_listen_is_ended() {
     assert!(!is_alive(read(&pid).trim().parse().unwrap()));
 }
 
+/// Both at once: nothing is waited for, and the command is gone all the same.
+#[test]
+fn the_second_signal_ends_a_command_that_does_not_listen() {
+    let script = "trap '' TERM INT; echo $$ > pid; while :; do sleep 0.1; done";
+    let call = json!({"command": script, "is_background": false});
+    let server = Server::start([reply().call("c1", "run_shell_command", call)]);
+    let folder = tenon().server(&server).args(ARGS).arg("-y");
+    let mut running = folder.spawn();
+    let pid = folder.workspace().join("pid");
+    until("the command has begun", || !read(&pid).is_empty());
+    until("it ended", || {
+        running.signal(Signal::Terminate);
+        running.has_ended()
+    });
+    let run = running.wait();
+    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (143, "", ""), "{run}");
+    let pid = read(&pid).trim().parse().unwrap();
+    until("the command is gone", || !is_alive(pid));
+}
+
 /// The reader takes nothing, so the result cannot be written: the payload was accepted, and stays so.
 #[test]
 fn after_the_payload_was_captured_nothing_changes() {
