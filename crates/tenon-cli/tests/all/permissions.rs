@@ -3,8 +3,9 @@
 
 use tenon_testkit::{Server, Tenon, Value, json, reply};
 
+use crate::output::result_of;
 use crate::tenon;
-use crate::tools::{call, result_of};
+use crate::tools::call;
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,11 +35,11 @@ fn a_call(tool: &str) -> Value {
 #[track_caller]
 fn expect(setup: Tenon, tool: &str, input: Value, fate: Fate, what: &str) {
     let called = call(setup, tool, input.clone());
-    let denials = called.result()["permission_denials"].clone();
-    let denied = denials.as_array().is_some_and(|denials| !denials.is_empty());
+    let result = called.result();
+    let denied = result["permission_denials"].as_array().is_some_and(|denials| !denials.is_empty());
     assert_eq!(denied, fate == Denied, "{what}: {tool} {input}: {}\n{}", called.told, called.run);
     assert_eq!(called.told.starts_with("Denied: "), fate == Denied, "{what}: {}", called.told);
-    let failed = called.result()["stats"]["tools"]["totalFail"] == 1;
+    let failed = result["stats"]["tools"]["totalFail"] == 1;
     assert_eq!(failed, fate == Denied, "{what}: {tool} {input}: {}", called.told);
 }
 

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use tenon_testkit::{Captured, Gate, Run, Server, Tenon, Value, json, reply};
 
+use crate::output::result_of;
 use crate::tenon;
-use crate::tools::{call, result_of};
+use crate::tools::call;
 
 const PROJECT: &str = ".tenon/settings.json";
 const USER: &str = "settings.json";

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tenon_testkit::{Captured, Run, Server, Tenon, Value, json, reply};
 
+use crate::output::result_of;
 use crate::tenon;
 
 /// One call of one tool, then a last word.
@@ -28,12 +29,6 @@ impl Called {
     pub(crate) fn result(&self) -> Value {
         result_of(&self.run)
     }
-}
-
-pub(crate) fn result_of(run: &Run) -> Value {
-    let messages = run.json();
-    let last = messages.as_array().and_then(|messages| messages.last().cloned());
-    last.unwrap_or_else(|| panic!("no messages\n{run}"))
 }
 
 /// The result of a tool as `stream-json` shows it.
@@ -402,9 +397,9 @@ fn a_secret_can_be_passed_on_by_name() {
 fn a_command_that_takes_too_long_is_stopped_with_all_it_started() {
     // The grandchild writes its number, so that it can be looked for afterwards.
     let command = "bash -c 'echo $$ > pid; echo started; exec sleep 300' & wait";
-    let called = call(tenon().arg("-y"), "run_shell_command", json!({"command": command, "timeout": 1500}));
+    let called = call(tenon().arg("-y"), "run_shell_command", json!({"command": command, "timeout": 3000}));
     called.run.assert_code(0);
-    assert!(called.told.contains("was stopped after 1500 ms"), "{}", called.told);
+    assert!(called.told.contains("was stopped after 3000 ms"), "{}", called.told);
     assert!(called.told.contains("started"), "{}", called.told);
     let pid = called.run.read("pid");
     let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
