@@ -141,11 +141,14 @@ async fn peek(body: ByteStream) -> Result<Peeked, ModelError> {
     // Fused: an empty body is asked again after its end.
     let mut body = body.fuse();
     let mut start = Vec::new();
+    const BOM: &[u8] = b"\xef\xbb\xbf";
     let first = loop {
         let Some(chunk) = body.next().await else { break None };
         start.extend_from_slice(&chunk?);
-        let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&start);
-        if let Some(first) = text.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        let text = start.strip_prefix(BOM).unwrap_or(&start);
+        let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+        // Half a byte order mark says nothing yet.
+        if let Some(first) = first.filter(|_| !BOM.starts_with(text)) {
             break Some(*first);
         }
     };

@@ -195,6 +195,18 @@ fn an_answer_ends_with_a_reason_or_with_done() {
 }
 
 #[test]
+fn a_byte_order_mark_in_pieces_hides_nothing() {
+    let whole = json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]});
+    let stream = sse(&[delta(json!({"content": "x"})), finish("stop")]);
+    for body in [whole.to_string(), stream] {
+        let body = format!("\u{feff}{body}").into_bytes();
+        for answer in [read(vec![body.clone()]), read(body.chunks(1).map(<[u8]>::to_vec).collect())] {
+            assert_eq!((answer.text.as_str(), answer.error), ("x", None));
+        }
+    }
+}
+
+#[test]
 fn half_a_surrogate_pair_costs_one_character() {
     let answer = read(vec![
         br#"data: {"choices":[{"delta":{"content":"a\ud83d b"},"finish_reason":"stop"}]}"#.to_vec(),
