@@ -32,7 +32,7 @@ pub fn output_format(args: &RunArgs, settings: Option<&Settings>) -> Result<Form
 /// Settings that this version does not act on. One that promises protection is refused, the others warn.
 pub fn unsupported(args: &RunArgs, settings: &Settings) -> Result<Vec<String>, Failure> {
     let refuse = |what: &str| {
-        Err(Failure::new(ErrorClass::Config, format!("{what} of the settings is not in this version"))
+        Err(Failure::new(ErrorClass::Config, format!("{what} in the settings is not in this version"))
             .hint("take it out, or leave settings aside with `--setting-sources \"\"`"))
     };
     if let Some(name) = settings.dialect.as_deref().filter(|name| *name != "qwen" && args.dialect.is_none()) {
@@ -43,13 +43,21 @@ pub fn unsupported(args: &RunArgs, settings: &Settings) -> Result<Vec<String>, F
     }
     let sandbox = |key: &str| settings.sandbox.get(key).and_then(|value| value.as_str());
     if sandbox("mode") == Some("require") || sandbox("network") == Some("deny") {
-        return refuse("the protection that `sandbox` asks for");
+        return refuse("the protection asked for by `sandbox`");
     }
     let idle = [
         ("mcpServers", !settings.mcp_servers.is_empty()),
         ("sandbox", !settings.sandbox.is_empty() && sandbox("mode") != Some("off")),
         ("prices", !settings.prices.is_empty()),
         ("telemetry", !settings.telemetry.is_empty()),
+        ("mcp.allowed", settings.mcp_allowed.is_some()),
+        ("timeouts.canUseTool", settings.timeouts.can_use_tool.is_some()),
+        ("timeouts.hookCallback", settings.timeouts.hook_callback.is_some()),
+        ("timeouts.hook", settings.timeouts.hook.is_some()),
+        ("timeouts.mcpMessage", settings.timeouts.mcp_message.is_some()),
+        ("timeouts.mcpStart", settings.timeouts.mcp_start.is_some()),
+        ("timeouts.shutdown", settings.timeouts.shutdown.is_some()),
+        ("timeouts.telemetryFlush", settings.timeouts.telemetry_flush.is_some()),
     ];
     let given = idle.iter().filter(|(_, given)| *given);
     Ok(given.map(|(key, _)| format!("`{key}` of the settings has no effect in this version")).collect())
