@@ -10,12 +10,15 @@
 //! directory. Proxy, certificates and keys are handed in.
 
 mod adapt;
+mod call_id;
 mod cassette;
 mod delta_stream;
 mod endpoint;
 mod errors;
 mod http;
+mod loose_json;
 mod openai_chat;
+mod peek;
 mod retry;
 mod retry_after;
 mod sse;

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::FutureExt;
 use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Part, Request};
 
 use crate::delta_stream::{Out, deltas};
 use crate::endpoint::shown_url;
 use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
+use crate::peek::{Peeked, peek};
 use crate::retry_after::retry_after;
 use crate::sse::{self, Events};
 use crate::transport::{read_all, read_start};
@@ -128,36 +128,6 @@ impl Server {
     fn url(&self) -> String {
         self.endpoint.url("/chat/completions")
     }
-}
-
-/// What kind of body came. Content types lie too often, the first character does not.
-enum Peeked {
-    Json(ByteStream),
-    Html,
-    Events(ByteStream),
-}
-
-async fn peek(body: ByteStream) -> Result<Peeked, ModelError> {
-    // Fused: an empty body is asked again after its end.
-    let mut body = body.fuse();
-    let mut start = Vec::new();
-    const BOM: &[u8] = b"\xef\xbb\xbf";
-    let first = loop {
-        let Some(chunk) = body.next().await else { break None };
-        start.extend_from_slice(&chunk?);
-        let text = start.strip_prefix(BOM).unwrap_or(&start);
-        let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
-        // Half a byte order mark says nothing yet.
-        if let Some(first) = first.filter(|_| !BOM.starts_with(text)) {
-            break Some(*first);
-        }
-    };
-    let whole: ByteStream = Box::pin(stream::once(async { Ok(Bytes::from(start)) }).chain(body));
-    Ok(match first {
-        Some(b'{' | b'[') => Peeked::Json(whole),
-        Some(b'<') => Peeked::Html,
-        _ => Peeked::Events(whole),
-    })
 }
 
 struct Answer<'a> {

@@ -10,7 +10,9 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tenon_core::{Delta, FinishReason, Usage};
 
-use super::chunk::{self, CallDelta, Chunk, Function, arguments, number, text, word};
+use super::chunk::{self, CallDelta, Chunk, Function};
+use crate::call_id::fresh_id;
+use crate::loose_json::{arguments, number, text, word};
 
 /// The native part of thinking: `{"field": "reasoning_content"}` says in which field it came.
 pub(super) const REASONING_FIELD_KEY: &str = "field";
@@ -279,15 +281,4 @@ fn call_key(delta: &CallDelta<'_>) -> Key {
 
 fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
-}
-
-/// An id for a call whose server gave none, or one that was used before.
-fn fresh_id(used: &HashSet<String>) -> String {
-    let mut random = [0_u8; 8];
-    // Without randomness the number of ids in use still makes it unique.
-    let _ = getrandom::fill(&mut random);
-    (used.len() as u64..)
-        .map(|n| format!("call_{:016x}", u64::from_be_bytes(random).wrapping_add(n)))
-        .find(|id| !used.contains(id))
-        .unwrap_or_default()
 }
