@@ -100,7 +100,7 @@ fn a_schema_that_may_not_be_read() {
 
     let folder = tenon().file("private.json", "{}");
     let path = folder.workspace().join("private.json");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     if std::fs::read(&path).is_ok() {
         return;
     }
