@@ -10,6 +10,7 @@
 //! directory. Proxy, certificates and keys are handed in.
 
 mod adapt;
+mod answer;
 mod call_id;
 mod cassette;
 mod delta_stream;

@@ -2,8 +2,8 @@
 //!
 //! One request is one POST (`openai_chat/body.rs`). The answer is an event stream of chunks
 //! (`openai_chat/chunk.rs`), or a whole JSON object from servers that do not stream; either way
-//! `openai_chat/assemble.rs` turns it into deltas. This file drives the exchange: it decides which of the
-//! two came, when the answer is over, and whether it was whole.
+//! `openai_chat/assemble.rs` turns it into deltas. This file makes the exchange and says what an event is;
+//! `answer.rs` drives it.
 
 mod assemble;
 mod body;
@@ -11,26 +11,20 @@ mod chunk;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use futures_util::FutureExt;
 use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Part, Request};
 
+use crate::answer::{Give, Next, Reader, Trouble, read_answer};
 use crate::delta_stream::{Out, deltas};
 use crate::endpoint::shown_url;
 use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
-use crate::peek::{Peeked, peek};
 use crate::retry_after::retry_after;
-use crate::sse::{self, Events};
-use crate::transport::{read_all, read_start};
-use crate::{ByteStream, Endpoint, HttpRequest, HttpResponse, Secret, Transport};
+use crate::sse;
+use crate::transport::read_start;
+use crate::{Endpoint, HttpRequest, HttpResponse, Secret, Transport};
 use assemble::Assembler;
 use body::StreamOptions;
 use chunk::Chunk;
-
-/// After the finish reason only usage and `[DONE]` are due. Servers that send neither and keep the
-/// connection open are not waited for longer than this.
-const TAIL_WAIT: Duration = Duration::from_secs(5);
 
 pub struct OpenAiChat {
     server: Arc<Server>,
@@ -74,12 +68,8 @@ impl Server {
                 Part::ToolCall(call) => Some(call.id.clone()),
                 _ => None,
             });
-        let answer = Answer { assembler: Assembler::new(call_ids), asked: &asked, out };
-        match peek(response.body).await? {
-            Peeked::Json(body) => answer.whole(body).await,
-            Peeked::Html => Err(errors::web_page(&shown_url(&self.url()))),
-            Peeked::Events(body) => answer.streamed(body).await,
-        }
+        let mut assembler = Assembler::new(call_ids);
+        read_answer(response.body, &mut assembler, &asked, &shown_url(&self.url()), out).await
     }
 
     /// The answer to the request, once it is a success.
@@ -130,92 +120,41 @@ impl Server {
     }
 }
 
-struct Answer<'a> {
-    assembler: Assembler,
-    asked: &'a Asked<'a>,
-    out: &'a Out,
-}
-
-impl Answer<'_> {
-    /// A server that answered in one piece although a stream was asked for.
-    async fn whole(mut self, body: ByteStream) -> Result<(), ModelError> {
-        let bytes = read_all(body).await?;
-        let text = String::from_utf8_lossy(&bytes);
-        let text = text.trim_start_matches('\u{feff}');
-        let Ok(chunk) = serde_json::from_str::<Chunk<'_>>(text) else {
-            // An error in a list is still an error; anything else is not an answer.
-            return Err(match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-                Ok(_) => errors::from_error_json(text, self.asked),
-                Err(_) => errors::not_json(text, self.asked),
-            });
-        };
-        if chunk.is_error() || chunk.choices.is_none() {
-            return Err(errors::from_error_json(text, self.asked));
-        }
-        self.assembler.whole(&chunk, &mut |delta| self.out.push(delta));
-        self.finish()
-    }
-
-    async fn streamed(mut self, body: ByteStream) -> Result<(), ModelError> {
-        let mut events = Events::new(body);
-        loop {
-            let event = match self.assembler.is_finished() {
-                true => tokio::time::timeout(TAIL_WAIT, events.next()).await.unwrap_or(None),
-                false => events.next().await,
-            };
-            let event = match event {
-                Some(Ok(event)) => event,
-                // The answer itself is complete: what breaks after it does not matter.
-                None | Some(Err(_)) if self.assembler.is_finished() => return self.finish(),
-                None => return Err(errors::half_an_answer()),
-                Some(Err(error)) => return Err(error),
-            };
-            match self.event(&event)? {
-                Next::More => self.out.pause().await,
-                Next::Done => {
-                    // Taking the end of the body, where it is already there, lets the connection be reused.
-                    let _ = events.next().now_or_never();
-                    return self.finish();
-                }
-            }
-        }
-    }
-
-    fn event(&mut self, event: &sse::Event) -> Result<Next, ModelError> {
+impl Reader for Assembler {
+    fn event(&mut self, event: &sse::Event, give: Give<'_>) -> Result<Next, Trouble> {
         let data = event.data.trim();
-        if data.is_empty() {
-            return Ok(Next::More);
-        }
         if data == "[DONE]" {
             return Ok(Next::Done);
         }
         if event.name.as_deref() == Some("error") {
-            return Err(errors::from_error_json(data, self.asked));
+            return Err(Trouble::ErrorReport);
         }
-        let Ok(chunk) = serde_json::from_str::<Chunk<'_>>(data) else {
-            return Err(match event.ending {
-                sse::Ending::EndOfBody if self.assembler.is_finished() => return Ok(Next::Done),
-                sse::Ending::EndOfBody => errors::half_an_answer(),
-                sse::Ending::Closed => errors::not_json(data, self.asked),
-            });
-        };
+        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|_| Trouble::NotJson)?;
         if chunk.is_error() {
-            return Err(errors::from_error_json(data, self.asked));
+            return Err(Trouble::ErrorReport);
         }
-        self.assembler.chunk(&chunk, &mut |delta| self.out.push(delta));
+        self.chunk(&chunk, give);
         Ok(Next::More)
     }
 
-    fn finish(mut self) -> Result<(), ModelError> {
-        if self.assembler.ended_in_error() {
-            return Err(errors::network("the server ended the answer with an error that it did not explain"));
+    fn whole(&mut self, json: &str, give: Give<'_>) -> Result<(), Trouble> {
+        let chunk: Chunk<'_> = serde_json::from_str(json).map_err(|_| Trouble::NotJson)?;
+        if chunk.is_error() || chunk.choices.is_none() {
+            return Err(Trouble::ErrorReport);
         }
-        self.assembler.finish(&mut |delta| self.out.push(delta));
+        self.whole_message(&chunk, give);
         Ok(())
     }
-}
 
-enum Next {
-    More,
-    Done,
+    fn is_finished(&self) -> bool {
+        self.knows_reason()
+    }
+
+    fn finish(&mut self, give: Give<'_>) -> Result<(), ModelError> {
+        if self.ended_in_error() {
+            return Err(errors::network("the server ended the answer with an error that it did not explain"));
+        }
+        self.give_rest(give);
+        Ok(())
+    }
 }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use tenon_core::{Delta, FinishReason, Usage};
 
 use super::chunk::{self, CallDelta, Chunk, Function};
+use crate::answer::Give;
 use crate::call_id::fresh_id;
 use crate::loose_json::{arguments, number, text, word};
 
@@ -58,9 +59,6 @@ enum CallState {
     Started,
 }
 
-/// Where deltas go.
-type Give<'a> = &'a mut dyn FnMut(Delta);
-
 /// How the calls of one chunk belong together.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pieces {
@@ -92,7 +90,7 @@ impl Assembler {
     }
 
     /// An answer in one piece.
-    pub fn whole(&mut self, chunk: &Chunk<'_>, give: Give<'_>) {
+    pub fn whole_message(&mut self, chunk: &Chunk<'_>, give: Give<'_>) {
         if let Some(choice) = chunk.choice() {
             if let Some(message) = choice.message.as_ref().or(choice.delta.as_ref()) {
                 self.delta(message, Pieces::WholeCalls, give);
@@ -103,7 +101,7 @@ impl Assembler {
     }
 
     /// The server has said why it stopped.
-    pub fn is_finished(&self) -> bool {
+    pub fn knows_reason(&self) -> bool {
         self.finish.is_some()
     }
 
@@ -112,7 +110,7 @@ impl Assembler {
     }
 
     /// What is left to give at the end of the answer.
-    pub fn finish(&mut self, give: Give<'_>) {
+    pub fn give_rest(&mut self, give: Give<'_>) {
         self.end_thinking(give);
         for at in 0..self.calls.len() {
             self.start(at, give);

@@ -134,7 +134,7 @@ async fn all_attempts_together_have_a_limit() {
 async fn a_wait_can_be_cancelled() {
     let retrying = Retrying::new(
         Arc::new(AlwaysDown),
-        RetryPolicy { base: Duration::from_secs(100), ..RetryPolicy::default() },
+        RetryPolicy { base: Duration::from_secs(60), ..RetryPolicy::default() },
     );
     let cancel = Cancel::new();
     let mut stream = retrying.stream(request("hi"), cancel.clone());
