@@ -144,10 +144,14 @@ pub fn selection(args: &RunArgs, settings: &Settings) -> Result<Selection, Failu
     } else {
         Some(args.core_tools.iter().flat_map(|list| split_rules(list)).map(str::to_owned).collect())
     };
+    let source = if args.core_tools.is_empty() { "`tools.core`" } else { "`--core-tools`" };
+    if let Some(names) = &named {
+        rules(names, source)?;
+    }
     let core = named
         .map(|names| Selection::core_tools(names.iter().map(String::as_str)))
         .transpose()
-        .map_err(|error| bad_rule(&error, "`--core-tools`"))?;
+        .map_err(|error| bad_rule(&error, source))?;
     Ok(Selection { core, bare: args.bare })
 }
 
@@ -155,8 +159,24 @@ fn rules(lists: &[String], source: &str) -> Result<Vec<Rule>, Failure> {
     lists
         .iter()
         .flat_map(|list| split_rules(list))
-        .map(|rule| Rule::parse(rule).map_err(|error| bad_rule(&error, source)))
+        .map(|text| {
+            let rule = Rule::parse(text).map_err(|error| bad_rule(&error, source))?;
+            check_name(&rule, source)?;
+            Ok(rule)
+        })
         .collect()
+}
+
+/// A rule for a tool that does not exist would look like protection and be none.
+fn check_name(rule: &Rule, source: &str) -> Result<(), Failure> {
+    if rule.names_a_tool() {
+        return Ok(());
+    }
+    let failure = Failure::new(ErrorClass::Config, format!("{source}: there is no tool `{}`", rule.tool()));
+    Err(match rule.probably_meant() {
+        Some(name) => failure.hint(format!("did you mean `{name}`?")),
+        None => failure.hint("`tenon -p … -o stream-json` lists the tools in its first line"),
+    })
 }
 
 fn bad_rule(error: &RuleError, source: &str) -> Failure {

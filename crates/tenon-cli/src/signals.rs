@@ -1,4 +1,4 @@
-//! Ctrl-C and `kill`: the first stops the run in order, the second ends the process at once.
+//! Ctrl-C, `kill` and a terminal that goes away: the first stops the run in order, the second ends the process at once.
 //!
 //! The listener has a thread of its own: a run that is stuck writing to someone who does not read must
 //! still be stoppable.
@@ -15,9 +15,9 @@ pub fn listen(stop: Stop) {
     let Ok(runtime) = Builder::new_current_thread().enable_io().build() else { return };
     let handlers = {
         let _inside = runtime.enter();
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
     };
-    let (Ok(mut interrupt), Ok(mut terminate)) = handlers else { return };
+    let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)) = handlers else { return };
     std::thread::spawn(move || {
         runtime.block_on(async move {
             let mut signalled = false;
@@ -25,6 +25,8 @@ pub fn listen(stop: Stop) {
                 let (signal, name) = tokio::select! {
                     _ = interrupt.recv() => (Signal::Int, "SIGINT"),
                     _ = terminate.recv() => (Signal::Term, "SIGTERM"),
+                    // The terminal is gone: commands have sessions of their own and would live on.
+                    _ = hang_up.recv() => (Signal::Term, "SIGHUP"),
                 };
                 if signalled {
                     tenon_tools::kill_running_commands();

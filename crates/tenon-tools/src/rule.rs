@@ -1,5 +1,6 @@
 //! What a permission rule says: `Tool` or `Tool(specifier)`. What follows from it is in `permission.rs`.
 
+use crate::nearest::nearest;
 use std::fmt;
 
 use crate::path_rule;
@@ -39,6 +40,9 @@ const ALIASES: &[(&str, &str)] = &[
     ("Monitor", "monitor"),
     ("ExitPlanMode", "exit_plan_mode"),
 ];
+
+/// Tools of contracts, which have no alias.
+const TERMINAL_TOOLS: &[&str] = &["structured_output", "submit_result"];
 
 /// A rule about the first covers the others too.
 const READ_FAMILY: &[&str] = &["read_file", "grep_search", "glob", "list_directory"];
@@ -116,6 +120,16 @@ impl Rule {
         &self.tool
     }
 
+    /// Whether the rule names a tool that may exist. Tools of servers are known only when they are there.
+    pub fn names_a_tool(&self) -> bool {
+        self.tool.starts_with("mcp__") || known_names().any(|name| name == self.tool)
+    }
+
+    /// The tool that was probably meant by a name that no tool has.
+    pub fn probably_meant(&self) -> Option<&'static str> {
+        nearest(&self.tool, known_names())
+    }
+
     /// Whether the rule is about every call of its tool.
     pub fn is_whole(&self) -> bool {
         self.specifier == Specifier::Whole
@@ -168,6 +182,10 @@ pub fn split_rules(list: &str) -> Vec<&str> {
 /// The tool that `name` means.
 pub(crate) fn canonical(name: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, tool)| tool)
+}
+
+fn known_names() -> impl Iterator<Item = &'static str> {
+    ALIASES.iter().flat_map(|(alias, tool)| [*tool, *alias]).chain(TERMINAL_TOOLS.iter().copied())
 }
 
 /// `mcp__server` and `mcp__server__*` cover every tool of the server.

@@ -414,3 +414,21 @@ fn what_may_not_be_read_is_not_found_either() {
         call(example().home_file("settings.json", ask), "grep_search", json!({"pattern": "private"})).told;
     assert!(!grep.contains("key.txt"), "{grep}");
 }
+
+#[test]
+fn a_rule_for_a_tool_that_does_not_exist_is_refused_before_it_can_mislead() {
+    let server = Server::start([]);
+    for (flag, value, message, hint) in [
+        ("--exclude-tools", "run_shel_command", "there is no tool `run_shel_command`", "did you mean `run_shell_command`?"),
+        ("--allowed-tools", "Writ(src/**)", "there is no tool `Writ`", "did you mean `Write`?"),
+        ("--core-tools", "red_file", "there is no tool `red_file`", "did you mean `read_file`?"),
+        ("--exclude-tools", "zzzzzz", "there is no tool `zzzzzz`", "lists the tools"),
+    ] {
+        let run = tenon().server(&server).args(["-p", "hi", flag, value]).run();
+        run.assert_code(52);
+        assert_eq!(run.stdout, "");
+        assert!(run.stderr.starts_with(&format!("error[config]: `{flag}`: {message}\n")), "{}", run.stderr);
+        assert!(run.stderr.contains(hint), "{}", run.stderr);
+    }
+    assert_eq!(server.requests().len(), 0);
+}
