@@ -223,14 +223,22 @@ impl<'a> Run<'a> {
             if cancel.is_cancelled() {
                 break Some(self.agent.stop.failure());
             }
+            // The connection hands over one piece at a time, so a stream that has nothing may have more as
+            // soon as the other tasks have run. Only then is there a pause, and what was told leaves: deltas
+            // that came together share a write.
+            let mut others_have_run = false;
             let next = poll_fn(|cx| {
                 let next = deltas.poll_next_unpin(cx);
-                if next.is_pending() {
-                    // Deltas that were ready together are told together.
-                    emitter.flush();
-                    return cancelled.as_mut().poll(cx).map(|()| None);
+                if next.is_ready() {
+                    return next;
                 }
-                next
+                if others_have_run {
+                    emitter.flush();
+                } else {
+                    others_have_run = true;
+                    cx.waker().wake_by_ref();
+                }
+                cancelled.as_mut().poll(cx).map(|()| None)
             })
             .await;
             match next {
