@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use reqwest::Url;
 
-/// A server and how to identify to it.
-#[derive(Clone, Debug)]
+/// A server and how to identify to it. Printed without keys.
+#[derive(Clone)]
 pub struct Endpoint {
     /// `openai`, or the name of a provider in the settings.
     pub provider: String,
@@ -52,6 +52,17 @@ impl Endpoint {
             .cloned()
             .chain(self.secret_headers().into_iter().map(|(_, value)| value))
             .collect()
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("provider", &self.provider)
+            .field("base_url", &shown_url(&self.base_url))
+            .field("api_key", &self.api_key)
+            .field("headers", &(self.plain_headers(), self.secret_headers()))
+            .finish()
     }
 }
 

@@ -162,7 +162,8 @@ fn secrets_are_apart_and_do_not_print() {
     let transport = Scripted::new([vec![sse(&[finish("stop")]).into_bytes()]]);
     let headers = vec![("X-Api-Key".into(), "other-secret".into()), ("x-title".into(), "tenon".into())];
     let endpoint = Endpoint { headers, ..endpoint("http://127.0.0.1/v1") };
-    assert!(!format!("{:?}", endpoint.api_key).contains(KEY));
+    let printed = format!("{endpoint:?}");
+    assert!(!printed.contains(KEY) && !printed.contains("other-secret"), "{printed}");
     block_on(ask(&OpenAiChat::new(endpoint, transport.clone()), request("hi")));
     let seen = transport.seen.lock().unwrap();
     let secret: Vec<&str> = seen[0].secret_headers.iter().map(|(name, _)| name.as_str()).collect();
