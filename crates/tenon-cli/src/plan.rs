@@ -1,0 +1,233 @@
+//! From flags, settings and input to an [`Agent`]: what a run is made of.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenon_agent::{Agent, Audience, Deliver, Memory, Stop, system_prompt};
+use tenon_config::{Loaded, Surroundings};
+use tenon_contract::Contract;
+use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, NoBudget, NoClient, RunInfo};
+use tenon_model::Recorder;
+use tenon_tools::{OutputStore, ShellOptions, Workspace, WorkspaceOptions, builtin_tools};
+use tenon_wire::Format;
+
+use crate::args::RunArgs;
+use crate::result_file::ResultFile;
+use crate::stderr::Reporter;
+use crate::{cli_settings, input, model, surroundings};
+
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Everything that is known before the agent is put together.
+pub struct Plan<'a> {
+    pub args: &'a RunArgs,
+    pub here: &'a Surroundings,
+    pub loaded: Loaded,
+    pub format: Format,
+    pub reporter: Reporter,
+    pub stdin_is_terminal: bool,
+    pub stop: &'a Stop,
+    pub ids: &'a Identity,
+}
+
+/// The session's id, and where all other ids of the run come from.
+pub struct Identity {
+    pub session: Id,
+    pub source: Arc<IdSource>,
+}
+
+/// A private folder that is gone when the run is.
+pub struct Temporary(Option<PathBuf>);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.0 {
+            // It may never have been made.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+impl Plan<'_> {
+    /// In the order of what is cheapest to get wrong: schema, rules, prompt, credentials.
+    pub async fn agent(self, warnings: &mut Vec<String>) -> Result<(Agent, Temporary), Failure> {
+        let args = self.args;
+        let started_in = surroundings::started_in();
+        let settings = &self.loaded.settings;
+        warnings.extend(cli_settings::unsupported(args, settings)?);
+        let limits = cli_settings::limits(args, settings)?;
+        let contract = self.contract(&started_in, warnings)?;
+        let cwd = self.here.cwd.canonicalize().unwrap_or_else(|_| self.here.cwd.clone());
+        let permissions = cli_settings::permissions(args, &self.loaded, cwd.clone(), self.here.home.clone())?;
+        let selection = cli_settings::selection(args, settings)?;
+        let offered = contract.as_ref().filter(|contract| !permissions.removes(contract.tool));
+        let system = self.system(offered, &started_in)?;
+        let add_dirs = self.add_dirs(&started_in)?;
+        let input = input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?;
+        warnings.extend(input.warnings);
+        let chosen = model::choose(args, settings, self.here, &started_in)?;
+        cli_settings::check_budget(settings, chosen.cost_usd)?;
+        warnings.extend(chosen.warnings);
+        if let Some(why) = &chosen.why {
+            self.reporter.note(why);
+        }
+        let (outputs, temporary) = self.outputs();
+        let hidden = permissions.clone();
+        let workspace = Workspace::new(WorkspaceOptions {
+            cwd: cwd.clone(),
+            add_dirs,
+            outputs,
+            hidden: Some(Arc::new(move |path: &Path| hidden.hides(path))),
+        })
+        .map_err(|error| {
+            Failure::new(ErrorClass::Input, format!("a working folder cannot be used: {error}"))
+        })?;
+        let registry = selection.registry(builtin_tools(workspace, self.shell()), &permissions);
+        let tools =
+            registry.names().chain(offered.map(|contract| contract.tool)).map(str::to_owned).collect();
+        let info = RunInfo {
+            session_id: self.ids.session,
+            cwd,
+            model: chosen.model,
+            permission_mode: permissions.mode().name().to_owned(),
+            tools,
+            cli_version: VERSION.to_owned(),
+        };
+        warnings.iter().for_each(|warning| self.reporter.warn(warning));
+        let agent = Agent {
+            model: chosen.client,
+            system,
+            prompt: input.prompt,
+            registry,
+            permissions,
+            contract,
+            limits,
+            client: Arc::new(NoClient),
+            journal: Arc::new(MemoryJournal::default()),
+            budget: Arc::new(NoBudget),
+            stop: self.stop.clone(),
+            ids: Arc::clone(&self.ids.source),
+            info,
+            audience: match (self.format, args.include_partial_messages) {
+                (Format::StreamJson, true) => Audience::LiveWithSnapshots,
+                (Format::StreamJson, false) => Audience::Live,
+                (Format::Text | Format::Json, _) => Audience::Whole,
+            },
+            fail_on_denied: args.fail_on_denied,
+            heartbeat: args.heartbeat.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            deliver: Some(deliver_to(
+                args.result_file.as_ref().map(|file| ResultFile::new(file, &started_in)),
+                chosen.recorder,
+            )),
+            warnings: warnings.clone(),
+            cost_usd: chosen.cost_usd,
+        };
+        Ok((agent, temporary))
+    }
+
+    /// Commas separate folders, unless there is a folder with the comma in its name.
+    fn add_dirs(&self, started_in: &Path) -> Result<Vec<PathBuf>, Failure> {
+        let folder = |named: &Path| {
+            let path = started_in.join(named);
+            if path.is_dir() { Ok(path) } else { Err(not_a_folder("--add-dir", named)) }
+        };
+        let mut folders = Vec::new();
+        for named in &self.args.add_dir {
+            match (folder(named), named.to_str()) {
+                (Err(_), Some(list)) => {
+                    let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
+                    folders.extend(parts.map(|part| folder(Path::new(part))).collect::<Result<Vec<_>, _>>()?);
+                }
+                (found, _) => folders.push(found?),
+            }
+        }
+        Ok(folders)
+    }
+
+    fn contract(&self, started_in: &Path, warnings: &mut Vec<String>) -> Result<Option<Contract>, Failure> {
+        let Some(argument) = &self.args.json_schema else { return Ok(None) };
+        let schema =
+            tenon_contract::load(argument, started_in, self.here.home.as_deref()).map_err(|error| {
+                let failure = Failure::new(ErrorClass::Config, format!("`--json-schema`: {error}"));
+                match error.hint() {
+                    Some(hint) => failure.hint(hint),
+                    None => failure,
+                }
+            })?;
+        warnings.extend(schema.warnings().iter().map(|warning| format!("`--json-schema`: {warning}")));
+        Ok(Some(Contract::structured_output(schema)))
+    }
+
+    fn system(&self, contract: Option<&Contract>, started_in: &Path) -> Result<String, Failure> {
+        let from_file = match &self.args.system_prompt_file {
+            Some(file) => Some(input::read_text_file(file, started_in, "--system-prompt-file")?),
+            None => None,
+        };
+        let replace = self.args.system_prompt.as_deref().or(from_file.as_deref());
+        let memory: Vec<Memory> = self
+            .loaded
+            .memory
+            .iter()
+            .map(|file| Memory { name: self.memory_name(&file.path), text: file.text.clone() })
+            .collect();
+        let append = self.args.append_system_prompt.as_deref();
+        Ok(system_prompt(contract.map(|contract| contract.tool), &memory, replace, append))
+    }
+
+    /// The same on every machine: relative to the project, or to the user's folder.
+    fn memory_name(&self, path: &Path) -> String {
+        let inside = path.strip_prefix(&self.loaded.project_root).ok();
+        let name = inside.or_else(|| path.file_name().map(Path::new)).unwrap_or(path);
+        name.display().to_string()
+    }
+
+    /// Where outputs too large for the model are kept in full.
+    fn outputs(&self) -> (OutputStore, Temporary) {
+        let session = self.ids.session.to_string();
+        match (&self.here.tenon_home, self.args.no_session) {
+            (Some(home), false) => {
+                let project: String = self
+                    .here
+                    .cwd
+                    .to_string_lossy()
+                    .chars()
+                    .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+                    .collect();
+                let folder = home.join("projects").join(project).join("outputs").join(session);
+                (OutputStore::at(folder), Temporary(None))
+            }
+            _ => {
+                let folder = std::env::temp_dir().join(format!("tenon-{session}"));
+                (OutputStore::at(folder.clone()), Temporary(Some(folder)))
+            }
+        }
+    }
+
+    fn shell(&self) -> ShellOptions {
+        let settings = &self.loaded.settings;
+        let mut shell = ShellOptions::new(std::env::vars_os());
+        shell.env_remove = model::secret_names(self.args, settings, self.here);
+        shell.max_timeout = settings.timeouts.shell_max();
+        shell.default_timeout =
+            settings.tools.shell.default_timeout_ms.map_or(settings.timeouts.shell(), Duration::from_millis);
+        if let Some(interval) = settings.tools.shell.heartbeat_interval_ms {
+            shell.heartbeat = Duration::from_millis(interval);
+        }
+        shell
+    }
+}
+
+/// What has to be safe on disk before a run may call itself a success.
+fn deliver_to(file: Option<ResultFile>, recorder: Option<Arc<Recorder>>) -> Deliver {
+    Box::new(move |success| {
+        if let Some(recorder) = &recorder {
+            recorder.check()?;
+        }
+        file.as_ref().map_or(Ok(()), |file| file.write(success))
+    })
+}
+
+pub fn not_a_folder(flag: &str, folder: &Path) -> Failure {
+    Failure::new(ErrorClass::Input, format!("`{flag} {}` is not a folder", folder.display()))
+}
