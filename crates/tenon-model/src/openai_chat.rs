@@ -12,9 +12,10 @@ mod chunk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Part, Request};
+use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request};
 
 use crate::answer::{Give, Next, Reader, Trouble, read_answer};
+use crate::call_id::CallIds;
 use crate::delta_stream::{Out, deltas};
 use crate::endpoint::shown_url;
 use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
@@ -63,12 +64,7 @@ impl Server {
         let asked =
             Asked { provider: &self.endpoint.provider, model: &request.model, secrets: &self.secrets };
         let response = self.ask(request, cancel, &asked).await?;
-        let call_ids =
-            request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
-                Part::ToolCall(call) => Some(call.id.clone()),
-                _ => None,
-            });
-        let mut assembler = Assembler::new(call_ids);
+        let mut assembler = Assembler::new(CallIds::of(request));
         read_answer(response.body, &mut assembler, &asked, &shown_url(&self.url()), out).await
     }
 

@@ -4,7 +4,6 @@
 //! one call come in order, and a call's name is complete when its arguments begin.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -12,7 +11,7 @@ use tenon_core::{Delta, FinishReason, Usage};
 
 use super::chunk::{self, CallDelta, Chunk, Function};
 use crate::answer::Give;
-use crate::call_id::fresh_id;
+use crate::call_id::CallIds;
 use crate::loose_json::{arguments, number, text, word};
 
 /// The native part of thinking: `{"field": "reasoning_content"}` says in which field it came.
@@ -22,8 +21,7 @@ pub(super) const RETURNED_REASONING_FIELD: &str = "reasoning_content";
 
 pub(super) struct Assembler {
     calls: Vec<Call>,
-    /// Ids of the whole conversation: a call's id must be unique in it, and not all servers care.
-    used_ids: HashSet<String>,
+    ids: CallIds,
     /// The field of the thinking that is being streamed.
     thinking: Option<&'static str>,
     refused: bool,
@@ -67,15 +65,8 @@ enum Pieces {
 }
 
 impl Assembler {
-    pub fn new(used_ids: impl IntoIterator<Item = String>) -> Assembler {
-        Assembler {
-            calls: Vec::new(),
-            used_ids: used_ids.into_iter().collect(),
-            thinking: None,
-            refused: false,
-            finish: None,
-            usage: None,
-        }
+    pub fn new(ids: CallIds) -> Assembler {
+        Assembler { calls: Vec::new(), ids, thinking: None, refused: false, finish: None, usage: None }
     }
 
     /// One chunk of a stream.
@@ -185,11 +176,7 @@ impl Assembler {
     }
 
     fn open(&mut self, key: Key) -> usize {
-        let id = match &key.id {
-            Some(id) if !self.used_ids.contains(id) => id.clone(),
-            _ => fresh_id(&self.used_ids),
-        };
-        self.used_ids.insert(id.clone());
+        let id = self.ids.take(key.id.as_deref());
         let (name, held, anonymous) = (String::new(), String::new(), String::new());
         self.calls.push(Call { key, id, name, held, anonymous, state: CallState::Naming });
         self.calls.len() - 1
