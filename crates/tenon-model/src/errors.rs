@@ -82,6 +82,11 @@ pub(crate) fn half_an_answer() -> ModelError {
     network("the connection closed in the middle of the answer")
 }
 
+/// The server said that the answer failed, and no more.
+pub(crate) fn unexplained() -> ModelError {
+    network("the server ended the answer with an error that it did not explain")
+}
+
 /// A network failure that may pass.
 pub(crate) fn network(message: impl Into<String>) -> ModelError {
     ModelError { retryable: true, ..ModelError::new(ErrorClass::Network, message) }
@@ -108,10 +113,8 @@ impl Told {
         };
         // Some gateways wrap the object in a list.
         let value = value.get(0).unwrap_or(&value);
-        let error = match value.get("error") {
-            Some(error) if !error.is_null() => error,
-            _ => value,
-        };
+        let mut places = [value.get("error"), value.pointer("/response/error")].into_iter().flatten();
+        let error = places.find(|error| !error.is_null()).unwrap_or(value);
         let text = |keys: &[&str]| {
             let found = keys.iter().filter_map(|key| error.get(key)).find(|found| !found.is_null());
             found.map(plain).unwrap_or_default()

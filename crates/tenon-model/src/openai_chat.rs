@@ -148,7 +148,7 @@ impl Reader for Assembler {
 
     fn finish(&mut self, give: Give<'_>) -> Result<(), ModelError> {
         if self.ended_in_error() {
-            return Err(errors::network("the server ended the answer with an error that it did not explain"));
+            return Err(errors::unexplained());
         }
         self.give_rest(give);
         Ok(())

@@ -1,0 +1,215 @@
+//! The request body of the Responses API.
+//!
+//! The conversation is sent whole every time, and the server is asked to store nothing. Reasoning goes back
+//! exactly as it came, before what the model did because of it.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
+use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolCall, ToolChoice, ToolSpec};
+
+use super::native;
+use super::refusals::{Field, Omitted};
+use crate::adapt::tool_parameters;
+
+pub(super) fn json(request: &Request, provider: &str, omitted: Omitted) -> Result<String, ModelError> {
+    let tools: Vec<_> = request.tools.iter().map(tool).collect();
+    let unless_omitted = |field: Field| !omitted.has(field);
+    let cache_key = match unless_omitted(Field::PromptCacheKey) {
+        true => Some(cache_key(&request.system, &tools).map_err(unwritable)?),
+        false => None,
+    };
+    let has_tools = !tools.is_empty();
+    let body = Body {
+        model: &request.model,
+        instructions: &request.system,
+        input: input(request, provider, omitted),
+        tools,
+        tool_choice: match &request.tool_choice {
+            ToolChoice::Auto if has_tools => Some(Choice::Auto("auto")),
+            ToolChoice::Auto => None,
+            ToolChoice::Force(name) => Some(Choice::Force { kind: "function", name }),
+        },
+        parallel_tool_calls: (has_tools && unless_omitted(Field::ParallelToolCalls)).then_some(true),
+        max_output_tokens: request.max_output_tokens,
+        stream: true,
+        store: unless_omitted(Field::Store).then_some(false),
+        include: unless_omitted(Field::Include).then_some(["reasoning.encrypted_content"]),
+        prompt_cache_key: cache_key,
+    };
+    serde_json::to_string(&body).map_err(unwritable)
+}
+
+fn unwritable(error: serde_json::Error) -> ModelError {
+    ModelError::new(ErrorClass::Internal, format!("the request could not be written as JSON: {error}"))
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    instructions: &'a str,
+    input: Vec<Item<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u64>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include: Option<[&'static str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: &'a str,
+    description: &'a str,
+    parameters: Cow<'a, Value>,
+    /// Said, because here the default is `true`.
+    strict: bool,
+}
+
+fn tool(spec: &ToolSpec) -> Tool<'_> {
+    Tool {
+        kind: "function",
+        name: &spec.name,
+        description: &spec.description,
+        parameters: tool_parameters(&spec.parameters),
+        strict: false,
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Choice<'a> {
+    Auto(&'static str),
+    Force {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        name: &'a str,
+    },
+}
+
+/// Requests that start alike should reach the same cache. The same prompt and tools give the same key in
+/// every run, and nothing else is in it.
+fn cache_key(system: &str, tools: &[Tool<'_>]) -> Result<String, serde_json::Error> {
+    // FNV-1a: the key must not change between versions of a library, and nobody has to be kept from
+    // finding two prompts with the same one.
+    let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let tools = serde_json::to_string(tools)?;
+    let bytes = system.as_bytes().iter().chain(b"\0").chain(tools.as_bytes());
+    Ok(format!("tenon-{:016x}", bytes.fold(0xcbf2_9ce4_8422_2325, hash)))
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Item<'a> {
+    Said {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        role: &'static str,
+        content: [Content<'a>; 1],
+    },
+    Call {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a str>,
+        call_id: &'a str,
+        name: &'a str,
+        arguments: Cow<'a, str>,
+    },
+    Result {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        call_id: &'a str,
+        output: &'a str,
+    },
+    Reasoning(&'a Value),
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: Cow<'a, str>,
+}
+
+fn input<'a>(request: &'a Request, provider: &str, omitted: Omitted) -> Vec<Item<'a>> {
+    let mut items = Vec::with_capacity(request.messages.len());
+    for message in &request.messages {
+        match message.role {
+            Role::User => user(message, &mut items),
+            Role::Assistant => assistant(message, provider, omitted, &mut items),
+        }
+    }
+    items
+}
+
+/// Tool results come first: they answer the calls just before them.
+fn user<'a>(message: &'a Message, items: &mut Vec<Item<'a>>) {
+    let before = items.len();
+    for part in &message.parts {
+        if let Part::ToolResult(result) = part {
+            let (call_id, output) = (&result.call_id, &result.content);
+            items.push(Item::Result { kind: "function_call_output", call_id, output });
+        }
+    }
+    let text = message.text();
+    if !text.is_empty() || items.len() == before {
+        items.push(said("user", "input_text", Cow::Owned(text)));
+    }
+}
+
+/// A whole turn in the order it came.
+fn assistant<'a>(message: &'a Message, provider: &str, omitted: Omitted, items: &mut Vec<Item<'a>>) {
+    // Reasoning that nothing follows, as in a turn that was broken off, is refused by servers.
+    let mut waiting = Vec::new();
+    let mut reasoned = false;
+    for part in &message.parts {
+        match part {
+            Part::Thinking { native, .. } if !omitted.has(Field::Reasoning) => {
+                let item = native.as_ref().and_then(|native| native::item(native, provider));
+                waiting.extend(item.map(Item::Reasoning));
+            }
+            Part::Text { text } if !text.is_empty() => {
+                reasoned |= !waiting.is_empty();
+                items.append(&mut waiting);
+                items.push(said("assistant", "output_text", Cow::Borrowed(text)));
+            }
+            Part::ToolCall(call) => {
+                reasoned |= !waiting.is_empty();
+                items.append(&mut waiting);
+                // With its id, a call is taken for one that must follow its reasoning.
+                let id = call.native.as_ref().filter(|_| reasoned);
+                items.push(called(call, id.and_then(|native| native::id(native, provider))));
+            }
+            Part::Text { .. } | Part::Thinking { .. } | Part::ToolResult(_) => {}
+        }
+    }
+}
+
+fn said<'a>(role: &'static str, kind: &'static str, text: Cow<'a, str>) -> Item<'a> {
+    Item::Said { kind: "message", role, content: [Content { kind, text }] }
+}
+
+fn called<'a>(call: &'a ToolCall, id: Option<&'a str>) -> Item<'a> {
+    let is_object = call.arguments.trim_start().starts_with('{')
+        && serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok();
+    let arguments = match is_object {
+        true => Cow::Borrowed(call.arguments.as_str()),
+        // Servers parse the history, so what was no object must become one.
+        false => Cow::Owned(call.input().get().to_owned()),
+    };
+    Item::Call { kind: "function_call", id, call_id: &call.id, name: &call.name, arguments }
+}
