@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::Server;
 use crate::process::Running;
+use crate::{Server, Wire};
 
 /// A hang is a failed test, never a stuck job. Far above what a run takes on a busy machine.
 const LIFE_LIMIT: Duration = Duration::from_secs(60);
@@ -67,6 +67,17 @@ impl Tenon {
         self.env("OPENAI_BASE_URL", server.base_url())
             .env("OPENAI_API_KEY", "test-key")
             .env("OPENAI_MODEL", "test-model")
+    }
+
+    /// Talks to this server on this wire, as `test-model` with the key `test-key`.
+    pub fn server_on(self, server: &Server, wire: Wire) -> Self {
+        self.origin_on(&server.origin(), wire)
+    }
+
+    /// The same for any address (`http://127.0.0.1:PORT`), such as that of a `Chaos`.
+    pub fn origin_on(self, origin: &str, wire: Wire) -> Self {
+        let named = self.args(["-m", &wire.model()]);
+        wire.env_at(origin).into_iter().fold(named, |tenon, (name, value)| tenon.env(name, value))
     }
 
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {

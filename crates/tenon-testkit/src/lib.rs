@@ -1,4 +1,4 @@
-//! Test doubles for tenon: a scripted chat-completions server, and a runner for the built binary.
+//! Test doubles for tenon: a scripted model server that speaks four wires, and a runner for the binary.
 //!
 //! A test reads like a conversation: the replies the model will give, then the run, then what was asked.
 //!
@@ -16,8 +16,9 @@
 //! encoder cannot hide behind the same mistake here. It is never a normal dependency of a shipped crate.
 //! It fails by panicking with the whole story, because its callers are tests.
 //!
-//! Start reading in `reply.rs` (what a model says), then `server.rs` (who gets which reply), `cli.rs`
-//! (how the binary is run). `render.rs` turns a reply into bytes, `http.rs` moves them.
+//! Start reading in `reply.rs` (what a model says), then `server.rs` (who gets which reply), `captured.rs`
+//! (what was asked), `wire.rs` (the four wires), `cli.rs` (how the binary is run). `render.rs` turns a reply
+//! into bytes (`render/` has a file for each wire), `http.rs` moves them, `chaos.rs` mangles them.
 
 #![allow(
     clippy::panic,
@@ -26,6 +27,7 @@
     reason = "a test helper fails by panicking"
 )]
 
+mod captured;
 mod cases;
 mod cli;
 mod http;
@@ -34,11 +36,14 @@ mod render;
 mod reply;
 mod scrub;
 mod server;
+mod wire;
 
+pub use captured::Captured;
 pub use cases::cases;
 pub use cli::{Run, Tenon};
 pub use process::{Running, Signal};
 pub use reply::{Gate, Reply, reply};
 pub use scrub::scrub;
 pub use serde_json::{Value, json};
-pub use server::{Captured, Server};
+pub use server::Server;
+pub use wire::Wire;

@@ -1,14 +1,24 @@
 //! Turns a reply into the list of things the server does: writes, waits, cuts. A pure function, so that
 //! what a script means can be read (and tested) without a socket.
 //!
-//! A stream goes through three steps: its blocks (`data:` lines), the script (where to wait, hang or
-//! cut), and the writes (chunked encoding, pieces of a given size).
+//! A stream goes through three steps: its blocks (`render/`, one file for each wire), the script (where to
+//! wait, hang or cut), and the writes (chunked encoding, pieces of a given size).
+
+mod blocks;
+mod chat;
+mod errors;
+mod gemini;
+mod messages;
+mod parts;
+mod responses;
 
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::reply::{Body, Fault, Finish, Framing, Gate, Reply, Step, UsagePlace};
+use self::blocks::{Block, BlockKind, Blocks};
+use crate::Wire;
+use crate::reply::{Body, Fault, Finish, Framing, Gate, Reply};
 
 /// How much of a generated stream goes into one write.
 const BULK_WRITE_BYTES: usize = 64 * 1024;
@@ -31,27 +41,93 @@ pub(crate) enum Action {
     Close,
 }
 
-pub(crate) fn render(reply: &Reply, id: &str) -> Vec<Action> {
+/// What the request says about the form of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ask {
+    pub wire: Wire,
+    pub delivery: Delivery,
+    pub encrypted_reasoning: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Delivery {
+    Events,
+    Object,
+    /// A JSON array: Gemini's stream for those who forget `alt=sse`.
+    List,
+}
+
+impl Ask {
+    pub fn of(path: &str, body: &Value) -> Self {
+        let wire = Wire::of_path(path);
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let delivery = match wire {
+            Wire::Gemini if path.ends_with(":generateContent") => Delivery::Object,
+            Wire::Gemini if !query.split('&').any(|pair| pair == "alt=sse") => Delivery::List,
+            _ => Delivery::Events,
+        };
+        let include = body["include"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let encrypted_reasoning = include.iter().any(|field| field == "reasoning.encrypted_content");
+        Self { wire, delivery, encrypted_reasoning }
+    }
+}
+
+/// A reply with its place in the script and the request it answers.
+struct Speech<'a> {
+    reply: &'a Reply,
+    number: usize,
+    ask: Ask,
+}
+
+/// `number` is the place in the script, from 1; it is part of the ids of the answer.
+pub(crate) fn render(reply: &Reply, number: usize, ask: Ask) -> Vec<Action> {
+    let speech = Speech { reply, number, ask };
     let mut actions = Vec::new();
     actions.extend(reply.delay_before_headers.map(Action::Wait));
     actions.extend(reply.hold.clone().map(Action::Hold));
     actions.extend(reply.hold_until_requests.map(Action::HoldUntilRequests));
-    match &reply.body {
-        Body::Stream => {
+    let object = |value: Value| plain(reply, "application/json", value.to_string().as_bytes());
+    actions.extend(match (&reply.body, ask.delivery) {
+        (Body::Stream, Delivery::Events) => {
             let encoding = match reply.framing {
                 Framing::Chunked => "transfer-encoding: chunked",
                 Framing::UntilClose => "connection: close",
             };
-            actions.push(Action::Write(head(reply, "text/event-stream; charset=utf-8", encoding)));
-            actions.extend(writes(reply, id, scripted(reply, blocks(reply, id))));
+            let mut actions = vec![Action::Write(head(reply, "text/event-stream; charset=utf-8", encoding))];
+            let (blocks, again) = blocks(&speech);
+            actions.extend(writes(reply, scripted(reply, blocks), again));
+            actions
         }
-        Body::Whole => {
-            let whole = whole_completion(reply, id).to_string().into_bytes();
-            actions.extend(plain(reply, "application/json", &whole));
-        }
-        Body::Plain { content_type, bytes } => actions.extend(plain(reply, content_type, bytes)),
-    }
+        (Body::Stream, Delivery::List) => object(json!([whole(&speech)])),
+        (Body::Whole, _) | (Body::Stream, Delivery::Object) => object(whole(&speech)),
+        (Body::Error(message), _) => object(errors::body(ask.wire, reply.status, message)),
+        (Body::Plain { content_type, bytes }, _) => plain(reply, content_type, bytes),
+    });
     actions
+}
+
+fn whole(speech: &Speech<'_>) -> Value {
+    match speech.ask.wire {
+        Wire::Chat => chat::whole(speech),
+        Wire::Responses => responses::whole(speech),
+        Wire::Messages => messages::whole(speech),
+        Wire::Gemini => gemini::whole(speech),
+    }
+}
+
+/// The stream; for an endless one, the bytes to send again and again come second.
+fn blocks(speech: &Speech<'_>) -> (Vec<Block>, Option<Vec<u8>>) {
+    let mut out = Blocks::new(speech.reply, speech.ask.wire);
+    match speech.ask.wire {
+        Wire::Chat => chat::stream(speech, &mut out),
+        Wire::Responses => responses::stream(speech, &mut out),
+        Wire::Messages => messages::stream(speech, &mut out),
+        Wire::Gemini => gemini::stream(speech, &mut out),
+    }
+    let mut blocks = out.finish();
+    // An endless stream has no end: its last block is a text delta.
+    let again = if speech.reply.fault == Fault::Endless { blocks.pop() } else { None };
+    (blocks, again.map(|block| block.bytes))
 }
 
 fn head(reply: &Reply, content_type: &str, framing: &str) -> Vec<u8> {
@@ -94,139 +170,13 @@ fn plain(reply: &Reply, content_type: &str, body: &[u8]) -> Vec<Action> {
     actions
 }
 
-/// A piece of the stream that belongs together.
-struct Block {
-    bytes: Vec<u8>,
-    kind: BlockKind,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum BlockKind {
-    Event,
-    /// An event of a generated stream: it may share a write with its neighbours.
-    BulkEvent,
-    Comment,
-}
-
-fn blocks(reply: &Reply, id: &str) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    let event = |payload: &str, kind| Block { bytes: sse(reply, payload), kind };
-    let delta =
-        |delta: Value| event(&chunk(reply, id, delta, Value::Null, None).to_string(), BlockKind::Event);
-
-    blocks.push(delta(json!({"role": "assistant", "content": ""})));
-    for step in &reply.steps {
-        match step {
-            Step::Delta(value) => blocks.push(delta(value.clone())),
-            Step::Event(payload) => blocks.push(event(payload, BlockKind::Event)),
-            Step::Raw(bytes) => blocks.push(Block { bytes: bytes.clone(), kind: BlockKind::Event }),
-            Step::Comment(text) => blocks.push(comment(reply, text)),
-            Step::Bulk(count) => blocks.extend((0..*count).map(|number| {
-                let delta = json!({"content": format!("chunk {number} ")});
-                event(&chunk(reply, id, delta, Value::Null, None).to_string(), BlockKind::BulkEvent)
-            })),
-        }
-    }
-    let usage_with_finish = match reply.usage_place {
-        UsagePlace::WithFinish => reply.usage.clone(),
-        UsagePlace::OwnChunk => None,
-    };
-    if let Some(reason) = finish_reason(reply) {
-        let last = chunk(reply, id, json!({}), json!(reason), usage_with_finish);
-        blocks.push(event(&last.to_string(), BlockKind::Event));
-    }
-    if let (Some(usage), UsagePlace::OwnChunk) = (&reply.usage, reply.usage_place) {
-        let mut chunk = envelope(reply, id, "chat.completion.chunk");
-        chunk.insert("choices".into(), json!([]));
-        chunk.insert("usage".into(), usage.clone());
-        blocks.push(event(&Value::Object(chunk).to_string(), BlockKind::Event));
-    }
-    if reply.done {
-        blocks.push(event("[DONE]", BlockKind::Event));
-    }
-    if reply.keepalives {
-        blocks = blocks.into_iter().flat_map(|block| [comment(reply, "keepalive"), block]).collect();
-    }
-    blocks
-}
-
-fn sse(reply: &Reply, payload: &str) -> Vec<u8> {
-    let end = reply.line_end;
-    format!("{}{payload}{end}{end}", reply.data_prefix).into_bytes()
-}
-
-fn comment(reply: &Reply, text: &str) -> Block {
-    let end = reply.line_end;
-    Block { bytes: format!(": {text}{end}{end}").into_bytes(), kind: BlockKind::Comment }
-}
-
-fn finish_reason(reply: &Reply) -> Option<String> {
+/// A word for how the answer ended, as chat completions says it.
+fn finish_word(reply: &Reply) -> Option<String> {
     match &reply.finish {
         Finish::Natural if reply.calls > 0 => Some("tool_calls".into()),
         Finish::Natural => Some("stop".into()),
         Finish::Reason(reason) => Some(reason.clone()),
         Finish::Missing => None,
-    }
-}
-
-fn envelope(reply: &Reply, id: &str, object: &str) -> Map<String, Value> {
-    let mut envelope = Map::new();
-    envelope.insert("id".into(), json!(id));
-    envelope.insert("object".into(), json!(object));
-    envelope.insert("created".into(), json!(CREATED));
-    envelope.insert("model".into(), json!(reply.model));
-    envelope
-}
-
-fn chunk(reply: &Reply, id: &str, delta: Value, finish_reason: Value, usage: Option<Value>) -> Value {
-    let mut chunk = envelope(reply, id, "chat.completion.chunk");
-    let choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason});
-    chunk.insert("choices".into(), json!([choice]));
-    if let Some(usage) = usage {
-        chunk.insert("usage".into(), usage);
-    }
-    Value::Object(chunk)
-}
-
-/// The deltas folded into the object that a request without `stream` would get.
-fn whole_completion(reply: &Reply, id: &str) -> Value {
-    let mut message = Map::new();
-    message.insert("role".into(), json!("assistant"));
-    message.insert("content".into(), Value::Null);
-    let mut calls: Vec<Value> = Vec::new();
-    for step in &reply.steps {
-        let Step::Delta(delta) = step else { continue };
-        for field in ["content", "reasoning_content", "reasoning"] {
-            if let Some(text) = delta[field].as_str() {
-                let before = message.get(field).and_then(Value::as_str).unwrap_or_default();
-                message.insert(field.into(), json!(format!("{before}{text}")));
-            }
-        }
-        for call in delta["tool_calls"].as_array().into_iter().flatten() {
-            fold_call(&mut calls, call);
-        }
-    }
-    if !calls.is_empty() {
-        message.insert("tool_calls".into(), json!(calls));
-    }
-    let mut whole = envelope(reply, id, "chat.completion");
-    let choice = json!({"index": 0, "message": message, "finish_reason": finish_reason(reply)});
-    whole.insert("choices".into(), json!([choice]));
-    if let Some(usage) = &reply.usage {
-        whole.insert("usage".into(), usage.clone());
-    }
-    Value::Object(whole)
-}
-
-fn fold_call(calls: &mut Vec<Value>, delta: &Value) {
-    let index = delta["index"].as_u64().map_or(calls.len(), |index| index as usize);
-    let piece = delta["function"]["arguments"].as_str().unwrap_or_default();
-    if let Some(call) = calls.get_mut(index) {
-        let before = call["function"]["arguments"].as_str().unwrap_or_default();
-        call["function"]["arguments"] = json!(format!("{before}{piece}"));
-    } else {
-        let function = json!({"name": delta["function"]["name"], "arguments": piece});
-        calls.push(json!({"id": delta["id"], "type": "function", "function": function}));
     }
 }
 
@@ -248,8 +198,6 @@ fn scripted(reply: &Reply, blocks: Vec<Block>) -> Vec<Item> {
         _ => usize::MAX,
     };
     let mut held = reply.hold_after_events.clone();
-    let total = blocks.iter().filter(|block| block.kind != BlockKind::Comment).count();
-    let endless = reply.fault == Fault::Endless;
     for mut block in blocks {
         held = match held {
             Some((at, gate)) if at <= events => {
@@ -269,15 +217,11 @@ fn scripted(reply: &Reply, blocks: Vec<Block>) -> Vec<Item> {
             }
             _ => {}
         }
-        if block.kind != BlockKind::Comment {
+        if block.kind != BlockKind::Uncounted {
             if events > 0 {
                 items.extend(reply.delay_between_events.map(Item::Wait));
             }
             events += 1;
-        }
-        // An endless stream never reaches its finish reason, its usage or its end mark.
-        if endless && events > total - closing_events(reply) {
-            return items;
         }
         if block.bytes.len() > bytes_left {
             block.bytes.truncate(bytes_left);
@@ -295,13 +239,8 @@ fn scripted(reply: &Reply, blocks: Vec<Block>) -> Vec<Item> {
     items
 }
 
-fn closing_events(reply: &Reply) -> usize {
-    let usage = reply.usage.is_some() && reply.usage_place == UsagePlace::OwnChunk;
-    usize::from(finish_reason(reply).is_some()) + usize::from(usage) + usize::from(reply.done)
-}
-
 /// The bytes on the wire: chunked encoding, and the sizes of the writes.
-fn writes(reply: &Reply, id: &str, items: Vec<Item>) -> Vec<Action> {
+fn writes(reply: &Reply, items: Vec<Item>, again: Option<Vec<u8>>) -> Vec<Action> {
     let mut actions = Vec::new();
     let mut pending = Vec::new();
     for item in items {
@@ -327,11 +266,10 @@ fn writes(reply: &Reply, id: &str, items: Vec<Item>) -> Vec<Action> {
         }
     }
     flush(reply, &mut pending, &mut actions);
-    match (reply.fault, reply.framing) {
-        (Fault::Endless, _) => {
-            let more = chunk(reply, id, json!({"content": "and so on "}), Value::Null, None);
+    match (again, reply.framing) {
+        (Some(bytes), _) => {
             let gap = reply.delay_between_events.unwrap_or(ENDLESS_GAP);
-            actions.push(Action::Endless(framed(reply, &sse(reply, &more.to_string())), gap));
+            actions.push(Action::Endless(framed(reply, &bytes), gap));
         }
         (_, Framing::Chunked) => actions.push(Action::Write(b"0\r\n\r\n".to_vec())),
         (_, Framing::UntilClose) => actions.push(Action::Close),

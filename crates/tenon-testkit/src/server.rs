@@ -14,25 +14,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::http::{self, Ending};
-use crate::render::{Action, render};
-use crate::reply::{Condition, Reply, Uses, reply};
+use crate::render::{Action, Ask, render};
+use crate::reply::{Reply, Uses, reply};
+use crate::{Captured, Wire};
 
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
     acceptor: Option<JoinHandle<()>>,
-}
-
-/// A request as it arrived.
-#[derive(Clone, Debug)]
-pub struct Captured {
-    pub method: String,
-    pub path: String,
-    pub headers: Vec<(String, String)>,
-    /// The body as JSON; `null` when it is not JSON.
-    pub body: Value,
-    pub raw: Vec<u8>,
-    pub at: Instant,
 }
 
 struct Shared {
@@ -52,9 +41,11 @@ struct State {
 }
 
 struct Entry {
-    actions: Arc<Vec<Action>>,
-    when: Option<Condition>,
-    uses: Uses,
+    reply: Reply,
+    /// The place in the script, from 1.
+    number: usize,
+    /// Rendered once for each form in which it was asked for.
+    rendered: HashMap<Ask, Arc<Vec<Action>>>,
 }
 
 impl Server {
@@ -73,9 +64,14 @@ impl Server {
         Self { shared, address, acceptor: Some(acceptor) }
     }
 
-    /// `http://127.0.0.1:PORT/v1`
+    /// `http://127.0.0.1:PORT/v1`: where the OpenAI wires are asked.
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("{}/v1", self.origin())
+    }
+
+    /// `http://127.0.0.1:PORT`: where the others are asked.
+    pub fn origin(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     pub fn port(&self) -> u16 {
@@ -145,7 +141,7 @@ impl Server {
         let state = self.shared.lock();
         assert!(state.unexpected.is_empty(), "requests without a reply: {:?}", state.unexpected);
         let unused: Vec<usize> = (0..state.script.len())
-            .filter(|&number| matches!(state.script[number].uses, Uses::Times(left) if left > 0))
+            .filter(|&number| matches!(state.script[number].reply.uses, Uses::Times(left) if left > 0))
             .collect();
         let asked = state.requests.len();
         assert!(unused.is_empty(), "{asked} requests arrived; replies never used (from 0): {unused:?}");
@@ -169,54 +165,6 @@ impl Drop for Server {
     }
 }
 
-impl Captured {
-    pub fn header(&self, name: &str) -> Option<&str> {
-        http::header(&self.headers, name)
-    }
-
-    /// The conversation that was sent.
-    #[track_caller]
-    pub fn messages(&self) -> &[Value] {
-        self.body["messages"].as_array().unwrap_or_else(|| panic!("no `messages` in {}", self.body))
-    }
-
-    #[track_caller]
-    pub fn last_message(&self) -> &Value {
-        self.messages().last().unwrap_or_else(|| panic!("`messages` is empty"))
-    }
-
-    /// The names of the offered tools, in order.
-    pub fn tool_names(&self) -> Vec<&str> {
-        let tools = self.body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
-        tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect()
-    }
-
-    /// The `function` object of an offered tool.
-    #[track_caller]
-    pub fn tool(&self, name: &str) -> &Value {
-        let tools = self.body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
-        tools
-            .iter()
-            .map(|tool| &tool["function"])
-            .find(|function| function["name"] == name)
-            .unwrap_or_else(|| panic!("`{name}` is not offered; these are: {:?}", self.tool_names()))
-    }
-
-    /// The text of the tool message that answers this call.
-    #[track_caller]
-    pub fn tool_result(&self, call_id: &str) -> String {
-        let message = self
-            .messages()
-            .iter()
-            .find(|message| message["role"] == "tool" && message["tool_call_id"] == call_id)
-            .unwrap_or_else(|| panic!("no result of `{call_id}` in {}", self.body["messages"]));
-        match &message["content"] {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        }
-    }
-}
-
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A failed assertion while the lock was held must not hide behind a second panic.
@@ -225,9 +173,11 @@ impl Shared {
 
     fn add(&self, reply: Reply) {
         let mut state = self.lock();
-        let id = format!("chatcmpl-{}", state.script.len() + 1);
-        let actions = Arc::new(render(&reply, &id));
-        state.script.push(Entry { actions, when: reply.when, uses: reply.uses });
+        let number = state.script.len() + 1;
+        let mut entry = Entry { reply, number, rendered: HashMap::new() };
+        // A generated stream must not cost the first request its time; chat completions is asked most.
+        entry.answer(Ask::of(&Wire::Chat.path(), &Value::Null));
+        state.script.push(entry);
     }
 
     fn wait_until(
@@ -258,7 +208,8 @@ impl Shared {
             state.requests.push(captured);
             actions
         } else {
-            let actions = Arc::new(render(&answer_probe(&captured), "probe"));
+            let ask = Ask::of(&captured.path, &captured.body);
+            let actions = Arc::new(render(&answer_probe(&captured), 0, ask));
             state.probes.push(captured);
             actions
         };
@@ -269,27 +220,38 @@ impl Shared {
 
 impl State {
     fn answer(&mut self, request: &Captured) -> Arc<Vec<Action>> {
+        let ask = Ask::of(&request.path, &request.body);
         let found = self.script.iter_mut().find(|entry| {
-            let left = !matches!(entry.uses, Uses::Times(0));
-            left && entry.when.as_ref().is_none_or(|accepts| accepts(&request.body))
+            let left = !matches!(entry.reply.uses, Uses::Times(0));
+            left && entry.reply.when.as_ref().is_none_or(|accepts| accepts(&request.body))
         });
         if let Some(entry) = found {
-            if let Uses::Times(left) = &mut entry.uses {
+            if let Uses::Times(left) = &mut entry.reply.uses {
                 *left -= 1;
             }
-            return entry.actions.clone();
+            return entry.answer(ask);
         }
         let number = self.requests.len() + 1;
         let replies = self.script.len();
         let message =
             format!("the script is exhausted: request {number} has no reply (the script has {replies})");
         self.unexpected.push(message.clone());
-        let error = json!({"error": {"message": message, "type": "script_exhausted", "code": 500}});
-        Arc::new(render(&reply().status(500).json(error), "unexpected"))
+        Arc::new(render(&reply().status(500).error_message(message), number, ask))
+    }
+}
+
+impl Entry {
+    fn answer(&mut self, ask: Ask) -> Arc<Vec<Action>> {
+        let Self { reply, number, rendered } = self;
+        rendered.entry(ask).or_insert_with(|| Arc::new(render(reply, *number, ask))).clone()
     }
 }
 
 fn answer_probe(request: &Captured) -> Reply {
+    if request.method == "GET" && request.path.ends_with("/v1beta/models") {
+        let model = json!({"name": "models/test-model", "displayName": "test-model"});
+        return reply().json(json!({"models": [model]}));
+    }
     if request.method == "GET" && request.path.ends_with("/models") {
         let model = json!({"id": "test-model", "object": "model", "created": 0, "owned_by": "tests"});
         return reply().json(json!({"object": "list", "data": [model]}));

@@ -12,3 +12,5 @@ mod running;
 mod scrubbing;
 #[path = "all/serving.rs"]
 mod serving;
+#[path = "all/wire_messages.rs"]
+mod wire_messages;

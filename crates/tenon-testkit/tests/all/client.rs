@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-use tenon_testkit::{Server, Value};
+use tenon_testkit::{Server, Value, Wire};
 
 pub struct Connection(BufReader<TcpStream>);
 
@@ -32,9 +32,12 @@ impl Connection {
     }
 
     pub fn post(&mut self, body: &str) {
-        let length = body.len();
-        let head =
-            format!("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+        self.post_on(Wire::Chat, body);
+    }
+
+    pub fn post_on(&mut self, wire: Wire, body: &str) {
+        let (path, length) = (wire.path(), body.len());
+        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
         self.send(format!("{head}{body}").as_bytes());
     }
 
@@ -118,7 +121,11 @@ impl Response {
 
 /// One request on a connection of its own.
 pub fn ask(server: &Server, body: &str) -> Response {
+    ask_on(server, Wire::Chat, body)
+}
+
+pub fn ask_on(server: &Server, wire: Wire, body: &str) -> Response {
     let mut connection = Connection::open(server);
-    connection.post(body);
+    connection.post_on(wire, body);
     connection.receive()
 }
