@@ -2,12 +2,12 @@
 //!
 //! | what happened | class | repeated? |
 //! |---|---|---|
-//! | 401, 403; `invalid_api_key`, `authentication_error`, `permission_error` | auth | no |
-//! | 402; `insufficient_quota` (whatever the status) | rate_limited | no |
-//! | 429; `rate_limit…` | rate_limited | yes |
+//! | 401, 403; `invalid_api_key`, `authentication_error`, `permission_error`; `API_KEY_INVALID` (whatever the status) | auth | no |
+//! | 402; `insufficient_quota`, `billing_error`, "credit balance is too low" or a quota `…PerDay…` (whatever the status) | rate_limited | no |
+//! | 429; `rate_limit…`, `RESOURCE_EXHAUSTED` | rate_limited | yes |
 //! | 503, 529; `overloaded…`, `unavailable…` | overloaded | yes |
-//! | 408, 425, 502, 504, 520–527 | network | yes |
-//! | 409, 500, other 5xx but 501 and 505; `server_error`, `internal…` | protocol | yes |
+//! | 408, 425, 499, 502, 504, 520–527 | network | yes |
+//! | 409, 500, other 5xx but 501 and 505; `server_error`, `api_error`, `internal…` | protocol | yes |
 //! | 3xx, 400, 404, 413, 422, any other 4xx, 501, 505 | protocol | no |
 //! | an error in the middle of a stream, or with status 200 | by its `code` and `type`, as above | as above |
 //! | an HTML page or no JSON with status 200 | protocol | no |
@@ -45,7 +45,7 @@ pub(crate) fn from_status(
     let told = Told::read(body);
     let mut error = sort(Some(status), &told, asked);
     error.http_status = Some(status);
-    error.retry_after = retry_after;
+    error.retry_after = retry_after.or(told.retry_delay);
     error
 }
 
@@ -55,6 +55,7 @@ pub(crate) fn from_error_json(text: &str, asked: &Asked<'_>) -> ModelError {
     let status = told.code.parse().ok().filter(|status| (400..600).contains(status));
     let mut error = sort(status, &told, asked);
     error.http_status = status;
+    error.retry_after = told.retry_delay;
     error
 }
 
@@ -62,7 +63,8 @@ pub(crate) fn from_error_json(text: &str, asked: &Asked<'_>) -> ModelError {
 pub(crate) fn web_page(url: &str) -> ModelError {
     ModelError {
         hint: Some(
-            "check the base URL (it includes the version, such as `/v1`) and any proxy in between".into(),
+            "check the base URL (with the version, such as `/v1`, where the provider wants it) and any proxy in between"
+                .into(),
         ),
         ..ModelError::new(
             ErrorClass::Protocol,
@@ -102,6 +104,10 @@ struct Told {
     message: String,
     code: String,
     kind: String,
+    /// What Google's list of details adds: reasons and names of quotas.
+    details: String,
+    /// How long to wait, where the body says so.
+    retry_delay: Option<Duration>,
 }
 
 impl Told {
@@ -111,8 +117,11 @@ impl Told {
             let message = if looks_like_html(body) { String::new() } else { body.to_owned() };
             return Told { message, ..Told::default() };
         };
-        // Some gateways wrap the object in a list.
-        let value = value.get(0).unwrap_or(&value);
+        // Some gateways wrap the object in a list, and a list of chunks may end in one.
+        let listed = value
+            .as_array()
+            .and_then(|list| list.iter().find(|value| value.get("error").is_some()).or_else(|| list.first()));
+        let value = listed.unwrap_or(&value);
         let mut places = [value.get("error"), value.pointer("/response/error")].into_iter().flatten();
         let error = places.find(|error| !error.is_null()).unwrap_or(value);
         let text = |keys: &[&str]| {
@@ -124,7 +133,14 @@ impl Told {
         } else {
             plain(error)
         };
-        Told { message, code: text(&["code", "status"]), kind: text(&["type"]) }
+        let details = error.get("details").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        Told {
+            message,
+            code: text(&["code", "status"]),
+            kind: text(&["type", "status"]),
+            details: details.iter().flat_map(detail_words).collect::<Vec<_>>().join(" "),
+            retry_delay: details.iter().find_map(retry_delay),
+        }
     }
 
     fn says(&self, words: &[&str]) -> bool {
@@ -132,10 +148,26 @@ impl Told {
         words.iter().any(|word| code.contains(word) || kind.contains(word))
     }
 
+    fn day_is_used_up(&self) -> bool {
+        self.details.contains("PerDay")
+    }
+
     fn mentions(&self, words: &[&str]) -> bool {
         let message = self.message.to_ascii_lowercase();
         words.iter().any(|word| message.contains(word))
     }
+}
+
+/// `API_KEY_INVALID`, or the ids of the quotas that were exceeded.
+fn detail_words(detail: &Value) -> impl Iterator<Item = &str> {
+    let quotas = detail["violations"].as_array().map(Vec::as_slice).unwrap_or_default();
+    detail["reason"].as_str().into_iter().chain(quotas.iter().filter_map(|quota| quota["quotaId"].as_str()))
+}
+
+/// `{"@type": "…RetryInfo", "retryDelay": "3.5s"}`
+fn retry_delay(detail: &Value) -> Option<Duration> {
+    let seconds = detail["retryDelay"].as_str()?.strip_suffix('s')?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn plain(value: &Value) -> String {
@@ -147,7 +179,7 @@ fn plain(value: &Value) -> String {
 
 fn sort(status: Option<u16>, told: &Told, asked: &Asked<'_>) -> ModelError {
     let (class, retryable) = class_of(status, told);
-    let said = shorten(&hide_secrets(told.message.trim(), asked.secrets), MAX_SERVER_MESSAGE_CHARS);
+    let said = server_words(&hide_secrets(told.message.trim(), asked.secrets));
     let provider = asked.provider;
     let mut message = match status {
         Some(status) => format!("`{provider}` answered {status}{}", reason(status)),
@@ -163,7 +195,15 @@ fn sort(status: Option<u16>, told: &Told, asked: &Asked<'_>) -> ModelError {
 
 fn class_of(status: Option<u16>, told: &Told) -> (ErrorClass, bool) {
     use ErrorClass::{Auth, Network, Overloaded, Protocol, RateLimited};
-    if told.says(&["insufficient_quota", "insufficient_balance", "billing"]) {
+    if told.says(&["insufficient_quota", "insufficient_balance", "billing"])
+        || told.mentions(&["credit balance is too low"])
+    {
+        return (RateLimited, false);
+    }
+    if told.details.contains("API_KEY_INVALID") {
+        return (Auth, false);
+    }
+    if told.day_is_used_up() {
         return (RateLimited, false);
     }
     match status {
@@ -171,23 +211,39 @@ fn class_of(status: Option<u16>, told: &Told) -> (ErrorClass, bool) {
         Some(402) => (RateLimited, false),
         Some(429) => (RateLimited, true),
         Some(503 | 529) => (Overloaded, true),
-        Some(408 | 425 | 502 | 504 | 520..=527) => (Network, true),
+        Some(408 | 425 | 499 | 502 | 504 | 520..=527) => (Network, true),
         Some(501 | 505) => (Protocol, false),
         Some(409 | 500..) => (Protocol, true),
         Some(_) => (Protocol, false),
-        None if told.says(&["invalid_api_key", "authentication", "permission", "unauthorized"]) => {
+        None if told.says(&[
+            "invalid_api_key",
+            "authentication",
+            "permission",
+            "unauthorized",
+            "unauthenticated",
+        ]) =>
+        {
             (Auth, false)
         }
-        None if told.says(&["rate_limit", "too_many_requests"]) => (RateLimited, true),
+        None if told.says(&["rate_limit", "too_many_requests", "resource_exhausted"]) => (RateLimited, true),
         None if told.says(&["overloaded", "unavailable", "capacity"]) => (Overloaded, true),
-        None if told.says(&["server_error", "internal", "timeout"]) => (Protocol, true),
+        None if told.says(&["server_error", "api_error", "internal", "timeout", "deadline_exceeded"]) => {
+            (Protocol, true)
+        }
         None => (Protocol, false),
     }
 }
 
 fn hint_for(class: ErrorClass, status: Option<u16>, told: &Told, asked: &Asked<'_>) -> Option<String> {
-    let too_long =
-        ["context length", "context_length", "context window", "too long", "maximum context", "context size"];
+    let too_long = [
+        "context length",
+        "context_length",
+        "context window",
+        "too long",
+        "maximum context",
+        "context size",
+        "context limit",
+    ];
     if told.says(&["context_length", "exceed_context"]) || told.mentions(&too_long) {
         return Some("the conversation is larger than the model's context: give it less input, or use a model with a larger context".into());
     }
@@ -200,6 +256,10 @@ fn hint_for(class: ErrorClass, status: Option<u16>, told: &Told, asked: &Asked<'
             "check the key in the provider's environment variable, and that it belongs to this base URL"
                 .into(),
         ),
+        (ErrorClass::RateLimited, _) if told.day_is_used_up() => Some(format!(
+            "the quota of this key for the day is used up; use another model than `{}`, or another key",
+            asked.model
+        )),
         (ErrorClass::RateLimited, _) if !class_of(status, told).1 => {
             Some("the account has no credit left; waiting does not help".into())
         }
@@ -211,16 +271,19 @@ fn hint_for(class: ErrorClass, status: Option<u16>, told: &Told, asked: &Asked<'
             asked.model
         )),
         (_, Some(404 | 405)) => Some(format!(
-            "check the base URL (it includes the version, such as `/v1`) and the model `{}`",
+            "check the base URL (with the version, such as `/v1`, where the provider wants it) and the model `{}`",
             asked.model
         )),
         (_, Some(413)) => Some("the request is too large for this server: give it less input".into()),
-        (_, Some(400 | 422)) if told.mentions(&["tool"]) => {
+        (_, Some(400 | 422)) if told.mentions(&["tool"]) && !told.mentions(&NAMES_A_PLACE) => {
             Some(format!("the model `{}` may not support tools; choose another with `--model`", asked.model))
         }
         _ => None,
     }
 }
+
+/// Words of a server that finds fault with one place in the request, not with tools as such.
+const NAMES_A_PLACE: [&str; 4] = ["tools.", "messages.", "tool_use", "input_schema"];
 
 fn reason(status: u16) -> &'static str {
     match status {
@@ -245,6 +308,11 @@ fn reason(status: u16) -> &'static str {
 
 pub(crate) fn looks_like_html(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').trim_start().starts_with('<')
+}
+
+/// A server's own sentence, on one line and not too long.
+pub(crate) fn server_words(text: &str) -> String {
+    shorten(text, MAX_SERVER_MESSAGE_CHARS)
 }
 
 /// At most `limit` characters on one line.
@@ -274,6 +342,12 @@ mod tests {
             (429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, RateLimited, true),
             (429, r#"{"error":{"code":"insufficient_quota"}}"#, RateLimited, false),
             (429, r#"{"error":{"type":"insufficient_quota"}}"#, RateLimited, false),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low."}}"#,
+                RateLimited,
+                false,
+            ),
             (503, "Loading model", Overloaded, true),
             (529, "{}", Overloaded, true),
             (408, "", Network, true),
@@ -292,6 +366,22 @@ mod tests {
             (413, "", Protocol, false),
             (422, "", Protocol, false),
             (418, "", Protocol, false),
+            (499, "", Network, true),
+            (429, r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}"#, RateLimited, true),
+            (
+                429,
+                r#"{"error":{"code":429,"details":[{"violations":[{"quotaId":"RequestsPerMinute"},{"quotaId":"RequestsPerDayPerProject"}]}]}}"#,
+                RateLimited,
+                false,
+            ),
+            (
+                400,
+                r#"[{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"API key not valid.","details":[{"reason":"API_KEY_INVALID"}]}}]"#,
+                Auth,
+                false,
+            ),
+            (403, r#"{"error":{"code":403,"status":"PERMISSION_DENIED"}}"#, Auth, false),
+            (503, r#"{"error":{"code":503,"status":"UNAVAILABLE"}}"#, Overloaded, true),
         ] {
             let error = from_status(status, body, None, &asked(&[]));
             assert_eq!((error.class, error.retryable), (class, retryable), "{status} {body}");
@@ -310,6 +400,24 @@ mod tests {
             (r#"{"error":{"code":"rate_limit_exceeded"}}"#, RateLimited, true),
             (r#"{"error":{"code":"invalid_api_key"}}"#, Auth, false),
             (r#"{"error":{"type":"server_error","code":null}}"#, Protocol, true),
+            (r#"{"error":{"status":"RESOURCE_EXHAUSTED"}}"#, RateLimited, true),
+            (r#"{"error":{"status":"UNAUTHENTICATED"}}"#, Auth, false),
+            (r#"{"error":{"status":"PERMISSION_DENIED"}}"#, Auth, false),
+            (r#"{"error":{"status":"UNAVAILABLE"}}"#, Overloaded, true),
+            (r#"{"error":{"status":"INTERNAL"}}"#, Protocol, true),
+            (r#"{"error":{"status":"DEADLINE_EXCEEDED"}}"#, Protocol, true),
+            (r#"{"error":{"status":"INVALID_ARGUMENT"}}"#, Protocol, false),
+            (r#"[{"candidates":[]},{"error":{"code":503}}]"#, Overloaded, true),
+            (r#"{"type":"error","error":{"type":"overloaded_error"}}"#, Overloaded, true),
+            (r#"{"type":"error","error":{"type":"rate_limit_error"}}"#, RateLimited, true),
+            (r#"{"type":"error","error":{"type":"authentication_error"}}"#, Auth, false),
+            (r#"{"type":"error","error":{"type":"permission_error"}}"#, Auth, false),
+            (r#"{"type":"error","error":{"type":"billing_error"}}"#, RateLimited, false),
+            (r#"{"type":"error","error":{"type":"invalid_request_error"}}"#, Protocol, false),
+            (r#"{"type":"error","error":{"type":"request_too_large"}}"#, Protocol, false),
+            (r#"{"type":"error","error":{"type":"not_found_error"}}"#, Protocol, false),
+            (r#"{"type":"error","error":{"type":"api_error"}}"#, Protocol, true),
+            (r#"{"type":"error","error":{"type":"timeout_error"}}"#, Protocol, true),
             (r#"{"error":"something"}"#, Protocol, false),
             (r#"{"object":"error","message":"bad","code":400}"#, Protocol, false),
         ] {
@@ -334,6 +442,29 @@ mod tests {
         }
         let page = from_status(502, "<!doctype html><p>nginx", None, &asked(&[]));
         assert_eq!(page.message, "`openai` answered 502 (bad gateway)");
+    }
+
+    #[test]
+    fn a_wait_may_stand_in_the_body() {
+        let body = |delay: &str| {
+            format!(
+                r#"{{"error":{{"code":429,"details":[{{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":{delay}}}]}}}}"#
+            )
+        };
+        for (delay, expected) in [
+            (r#""3s""#, Some(3_000)),
+            (r#""0.25s""#, Some(250)),
+            (r#""-1s""#, None),
+            (r#""1e999s""#, None),
+            (r#""soon""#, None),
+            ("3", None),
+        ] {
+            let expected = expected.map(Duration::from_millis);
+            assert_eq!(from_status(429, &body(delay), None, &asked(&[])).retry_after, expected, "{delay}");
+            assert_eq!(from_error_json(&body(delay), &asked(&[])).retry_after, expected, "{delay}");
+        }
+        let header = Some(Duration::from_secs(9));
+        assert_eq!(from_status(429, &body(r#""3s""#), header, &asked(&[])).retry_after, header);
     }
 
     #[test]

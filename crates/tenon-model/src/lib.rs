@@ -11,11 +11,13 @@
 
 mod adapt;
 mod answer;
+mod anthropic;
 mod call_id;
 mod cassette;
 mod delta_stream;
 mod endpoint;
 mod errors;
+mod gemini;
 mod http;
 mod loose_json;
 mod openai_chat;
@@ -28,8 +30,10 @@ mod token_counts;
 mod transport;
 
 pub use adapt::tool_parameters;
+pub use anthropic::Anthropic;
 pub use cassette::{Places, Recorder, Replayer};
 pub use endpoint::{Endpoint, Secret, is_loopback};
+pub use gemini::Gemini;
 pub use http::{Http, HttpOptions, Timeouts};
 pub use openai_chat::OpenAiChat;
 pub use openai_responses::OpenAiResponses;

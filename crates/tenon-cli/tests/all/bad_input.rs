@@ -502,7 +502,7 @@ fn an_answer_that_never_ends_is_ended_by_the_budget() {
 #[test]
 fn answers_that_are_no_answers() {
     let page = "<!doctype html><html><title>Log in to the Wi-Fi</title></html>";
-    let base = "hint: check the base URL (it includes the version, such as `/v1`) and any proxy in between\n";
+    let base = "hint: check the base URL (with the version, such as `/v1`, where the provider wants it) and any proxy in between\n";
     let web_page = format!(
         "error[protocol]: `http://127.0.0.1:PORT/v1/chat/completions` answered with a web page, not with a model's answer\n{base}"
     );

@@ -1,0 +1,279 @@
+//! The request body of `streamGenerateContent`.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::Serialize;
+use serde_json::Value;
+use tenon_core::{
+    ErrorClass, Message, ModelError, Part, RawJson, Request, Role, ToolCall, ToolChoice, ToolResult, ToolSpec,
+};
+
+use super::native::{self, Signed};
+use crate::adapt::tool_parameters;
+
+/// Since its third generation Gemini refuses turns whose first call has no signature. This is the one that
+/// it documents for calls that came from elsewhere.
+const FOREIGN_CALL_SIGNATURE: &str = "skip_thought_signature_validator";
+
+pub(super) fn json(request: &Request) -> Result<String, ModelError> {
+    let system = request.system.as_str();
+    let body = Body {
+        contents: contents(request),
+        system_instruction: (!system.is_empty()).then(|| Instruction { parts: [WirePart::text(system)] }),
+        tools: match request.tools.as_slice() {
+            [] => None,
+            tools => Some([Tools { function_declarations: tools.iter().map(declaration).collect() }]),
+        },
+        tool_config: match &request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::Force(name) => Some(ToolConfig {
+                function_calling_config: Calling { mode: "ANY", allowed_function_names: [name] },
+            }),
+        },
+        generation_config: request.max_output_tokens.map(|limit| Generation { max_output_tokens: limit }),
+    };
+    serde_json::to_string(&body).map_err(|error| {
+        ModelError::new(ErrorClass::Internal, format!("the request could not be written as JSON: {error}"))
+    })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    contents: Vec<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<Instruction<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<[Tools<'a>; 1]>,
+    /// Left out for `AUTO`, which is the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<ToolConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation_config: Option<Generation>,
+}
+
+#[derive(Serialize)]
+struct Instruction<'a> {
+    parts: [WirePart<'a>; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tools<'a> {
+    function_declarations: Vec<Declaration<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Declaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    /// JSON Schema as it is; the older `parameters` knows only a part of it.
+    parameters_json_schema: Cow<'a, Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolConfig<'a> {
+    function_calling_config: Calling<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Calling<'a> {
+    mode: &'static str,
+    allowed_function_names: [&'a str; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Generation {
+    max_output_tokens: u64,
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    role: Speaker,
+    parts: Vec<WirePart<'a>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Speaker {
+    User,
+    Model,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WirePart<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_call: Option<WireCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_response: Option<WireResponse<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought_signature: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct WireCall<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    name: &'a str,
+    args: RawJson,
+}
+
+#[derive(Serialize)]
+struct WireResponse<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    name: &'a str,
+    response: Outcome<'a>,
+}
+
+/// The two keys by which Gemini tells a result from a failure.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome<'a> {
+    Output(&'a str),
+    Error(&'a str),
+}
+
+impl<'a> WirePart<'a> {
+    fn text(text: &'a str) -> WirePart<'a> {
+        WirePart { text: Some(text), ..WirePart::default() }
+    }
+
+    fn is_unsigned_text(&self) -> bool {
+        self.text.is_some() && self.thought.is_none() && self.thought_signature.is_none()
+    }
+}
+
+fn declaration(spec: &ToolSpec) -> Declaration<'_> {
+    Declaration {
+        name: &spec.name,
+        description: &spec.description,
+        parameters_json_schema: tool_parameters(&spec.parameters),
+    }
+}
+
+/// Turns alternate: neighbours of one speaker are one turn.
+fn contents(request: &Request) -> Vec<Content<'_>> {
+    let server_ids = server_ids(&request.messages);
+    let mut contents: Vec<Content<'_>> = Vec::with_capacity(request.messages.len());
+    for message in &request.messages {
+        let (role, parts) = match message.role {
+            Role::User => (Speaker::User, user_parts(message, &server_ids)),
+            Role::Assistant => (Speaker::Model, model_parts(message)),
+        };
+        match contents.last_mut() {
+            // A turn without parts is refused.
+            _ if parts.is_empty() => {}
+            Some(last) if last.role == role => last.parts.extend(parts),
+            _ => contents.push(Content { role, parts }),
+        }
+    }
+    if wants_signatures(&request.model) {
+        contents.iter_mut().for_each(sign_foreign_call);
+    }
+    contents
+}
+
+/// Calls and their results are matched by the ids that the server gave, where it gave any.
+fn server_ids(messages: &[Message]) -> HashMap<&str, &str> {
+    let calls = messages.iter().flat_map(Message::tool_calls);
+    calls.filter_map(|call| Some((call.id.as_str(), server_id(call)?))).collect()
+}
+
+fn server_id(call: &ToolCall) -> Option<&str> {
+    native::call_id(call.native.as_ref()?)
+}
+
+/// Tool results come first: they must follow the calls they answer.
+fn user_parts<'a>(message: &'a Message, server_ids: &HashMap<&str, &'a str>) -> Vec<WirePart<'a>> {
+    let mut parts = Vec::with_capacity(message.parts.len());
+    for part in &message.parts {
+        if let Part::ToolResult(result) = part {
+            let id = server_ids.get(result.call_id.as_str()).copied();
+            parts.push(WirePart { function_response: Some(response(result, id)), ..WirePart::default() });
+        }
+    }
+    let no_results = parts.is_empty();
+    for part in &message.parts {
+        if let Part::Text { text } = part
+            && (!text.is_empty() || no_results)
+        {
+            parts.push(WirePart::text(text));
+        }
+    }
+    parts
+}
+
+fn response<'a>(result: &'a ToolResult, id: Option<&'a str>) -> WireResponse<'a> {
+    let response = match result.is_error {
+        true => Outcome::Error(&result.content),
+        false => Outcome::Output(&result.content),
+    };
+    WireResponse { id, name: &result.name, response }
+}
+
+/// A turn as it came. Thoughts go back only where they are signed: the others are summaries for people.
+fn model_parts(message: &Message) -> Vec<WirePart<'_>> {
+    let mut parts: Vec<WirePart<'_>> = Vec::with_capacity(message.parts.len());
+    for part in &message.parts {
+        match part {
+            Part::Text { text } if !text.is_empty() => parts.push(WirePart::text(text)),
+            Part::Thinking { text, native: Some(native) } => signed(text, native, &mut parts),
+            Part::ToolCall(call) => parts.push(WirePart {
+                function_call: Some(WireCall { id: server_id(call), name: &call.name, args: call.input() }),
+                thought_signature: call.native.as_ref().and_then(native::call_signature),
+                ..WirePart::default()
+            }),
+            Part::Text { .. } | Part::Thinking { .. } | Part::ToolResult(_) => {}
+        }
+    }
+    parts
+}
+
+/// The part that a signature stood on, cut off from what was streamed before it.
+fn signed<'a>(thought: &'a str, native: &'a Value, parts: &mut Vec<WirePart<'a>>) {
+    let Some(part) = native::signed_part(native) else { return };
+    let signed = WirePart { thought_signature: Some(part.signature), ..WirePart::default() };
+    match part.signed {
+        Signed::Thought => {
+            let (_, text) = split_end(thought, part.bytes);
+            parts.push(WirePart { text: Some(text), thought: Some(true), ..signed });
+        }
+        Signed::Text => {
+            let before = parts.pop_if(|last| last.is_unsigned_text());
+            let (before, text) = split_end(before.and_then(|part| part.text).unwrap_or_default(), part.bytes);
+            if !before.is_empty() {
+                parts.push(WirePart::text(before));
+            }
+            parts.push(WirePart { text: Some(text), ..signed });
+        }
+    }
+}
+
+/// `text` before its last `bytes`, and those.
+fn split_end(text: &str, bytes: usize) -> (&str, &str) {
+    text.split_at(text.floor_char_boundary(text.len().saturating_sub(bytes)))
+}
+
+/// Models before the third generation sign nothing, or do not insist.
+fn wants_signatures(model: &str) -> bool {
+    let name = model.strip_prefix("models/").unwrap_or(model);
+    !["gemini-1", "gemini-2", "gemma"].iter().any(|older| name.starts_with(older))
+}
+
+fn sign_foreign_call(content: &mut Content<'_>) {
+    let first = content.parts.iter_mut().find(|part| part.function_call.is_some());
+    if let Some(part) = first {
+        part.thought_signature.get_or_insert(FOREIGN_CALL_SIGNATURE);
+    }
+}
