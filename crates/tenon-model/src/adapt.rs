@@ -1,4 +1,4 @@
-//! Shapes a schema for a provider without changing what it means.
+//! Shapes schemas and arguments for a provider without changing what they mean.
 //!
 //! A contract is checked against the user's own schema, so this may only ever loosen or rephrase. Chat
 //! completions refuse tool parameters whose root does not say `"type": "object"`: arguments are always
@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
+use tenon_core::ToolCall;
 
 /// The parameters of a tool as chat completions accept them; everything else stays as it was written.
 pub fn tool_parameters(schema: &Value) -> Cow<'_, Value> {
@@ -25,6 +26,17 @@ pub fn tool_parameters(schema: &Value) -> Cow<'_, Value> {
             Cow::Owned(Value::Object(keywords))
         }
         Some(_) => Cow::Borrowed(schema),
+    }
+}
+
+/// The arguments of a call as text for the history: as they came, where they are an object. Servers parse
+/// them, so what was no object must become one.
+pub(crate) fn object_arguments(call: &ToolCall) -> Cow<'_, str> {
+    let is_object = call.arguments.trim_start().starts_with('{')
+        && serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok();
+    match is_object {
+        true => Cow::Borrowed(call.arguments.as_str()),
+        false => Cow::Owned(call.input().get().to_owned()),
     }
 }
 

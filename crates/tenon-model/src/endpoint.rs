@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use reqwest::Url;
 
+use crate::HttpRequest;
+
 /// A server and how to identify to it. Printed without keys.
 #[derive(Clone)]
 pub struct Endpoint {
@@ -43,6 +45,21 @@ impl Endpoint {
     pub(crate) fn secret_headers(&self) -> Vec<(String, Secret)> {
         let secret = self.headers.iter().filter(|(name, _)| names_a_secret(name));
         secret.map(|(name, value)| (name.clone(), Secret::new(value.as_str()))).collect()
+    }
+
+    /// A POST of JSON whose answer is a stream, with the key as a bearer token. A header of the user's own
+    /// goes before the key.
+    pub(crate) fn post_with_bearer(&self, url: String, body: String) -> HttpRequest {
+        let mut headers = self.plain_headers();
+        let mut secret_headers = self.secret_headers();
+        headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        headers.push(("accept".to_owned(), "text/event-stream, application/json".to_owned()));
+        let has_own = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        if let Some(key) = self.api_key.as_ref().filter(|_| !has_own) {
+            let value = Secret::new(format!("Bearer {}", key.expose().trim()));
+            secret_headers.push(("authorization".to_owned(), value));
+        }
+        HttpRequest { url, headers, secret_headers, body }
     }
 
     /// Every value that must not be shown.

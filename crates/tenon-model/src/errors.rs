@@ -5,7 +5,8 @@
 //! | 401, 403; `invalid_api_key`, `authentication_error`, `permission_error`; `API_KEY_INVALID` (whatever the status) | auth | no |
 //! | 402; `insufficient_quota`, `billing_error`, "credit balance is too low" or a quota `…PerDay…` (whatever the status) | rate_limited | no |
 //! | 429; `rate_limit…`, `RESOURCE_EXHAUSTED` | rate_limited | yes |
-//! | 503, 529; `overloaded…`, `unavailable…` | overloaded | yes |
+//! | `content_filter`, `content_policy…`, `cyber_policy…`, `invalid_prompt` (whatever the status) | refused | no |
+//! | 503, 529; `overloaded…`, `unavailable…`, `slow_down` | overloaded | yes |
 //! | 408, 425, 499, 502, 504, 520–527 | network | yes |
 //! | 409, 500, other 5xx but 501 and 505; `server_error`, `api_error`, `internal…` | protocol | yes |
 //! | 3xx, 400, 404, 413, 422, any other 4xx, 501, 505 | protocol | no |
@@ -135,11 +136,11 @@ impl Told {
         };
         let details = error.get("details").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         Told {
-            message,
             code: text(&["code", "status"]),
             kind: text(&["type", "status"]),
             details: details.iter().flat_map(detail_words).collect::<Vec<_>>().join(" "),
-            retry_delay: details.iter().find_map(retry_delay),
+            retry_delay: details.iter().find_map(retry_delay).or_else(|| delay_in_words(&message)),
+            message,
         }
     }
 
@@ -170,6 +171,27 @@ fn retry_delay(detail: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
+/// `Please try again in 1m2.5s.`
+fn delay_in_words(message: &str) -> Option<Duration> {
+    let mut rest = message.split_once("try again in ")?.1;
+    let mut sum = None;
+    while let Some(end) = rest.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|end| *end > 0) {
+        let (number, after) = rest.split_at(end);
+        let unit = after.len() - after.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let seconds = match &after[..unit] {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => break,
+        };
+        let part = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
+        sum = Some(sum.unwrap_or(Duration::ZERO).saturating_add(part));
+        rest = &after[unit..];
+    }
+    sum
+}
+
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -194,7 +216,10 @@ fn sort(status: Option<u16>, told: &Told, asked: &Asked<'_>) -> ModelError {
 }
 
 fn class_of(status: Option<u16>, told: &Told) -> (ErrorClass, bool) {
-    use ErrorClass::{Auth, Network, Overloaded, Protocol, RateLimited};
+    use ErrorClass::{Auth, Network, Overloaded, Protocol, RateLimited, Refused};
+    if told.says(&["content_filter", "content_policy", "cyber_policy", "invalid_prompt"]) {
+        return (Refused, false);
+    }
     if told.says(&["insufficient_quota", "insufficient_balance", "billing"])
         || told.mentions(&["credit balance is too low"])
     {
@@ -226,7 +251,7 @@ fn class_of(status: Option<u16>, told: &Told) -> (ErrorClass, bool) {
             (Auth, false)
         }
         None if told.says(&["rate_limit", "too_many_requests", "resource_exhausted"]) => (RateLimited, true),
-        None if told.says(&["overloaded", "unavailable", "capacity"]) => (Overloaded, true),
+        None if told.says(&["overloaded", "unavailable", "capacity", "slow_down"]) => (Overloaded, true),
         None if told.says(&["server_error", "api_error", "internal", "timeout", "deadline_exceeded"]) => {
             (Protocol, true)
         }
@@ -391,7 +416,7 @@ mod tests {
 
     #[test]
     fn an_error_without_a_status_is_sorted_by_its_code() {
-        use ErrorClass::{Auth, Network, Overloaded, Protocol, RateLimited};
+        use ErrorClass::{Auth, Network, Overloaded, Protocol, RateLimited, Refused};
         for (body, class, retryable) in [
             (r#"{"error":{"code":429,"message":"slow down"}}"#, RateLimited, true),
             (r#"{"error":{"code":"502"}}"#, Network, true),
@@ -418,6 +443,34 @@ mod tests {
             (r#"{"type":"error","error":{"type":"not_found_error"}}"#, Protocol, false),
             (r#"{"type":"error","error":{"type":"api_error"}}"#, Protocol, true),
             (r#"{"type":"error","error":{"type":"timeout_error"}}"#, Protocol, true),
+            (
+                r#"{"type":"response.failed","response":{"error":{"code":"rate_limit_exceeded"}}}"#,
+                RateLimited,
+                true,
+            ),
+            (r#"{"type":"response.failed","response":{"error":{"code":"server_error"}}}"#, Protocol, true),
+            (
+                r#"{"type":"response.failed","response":{"error":{"code":"server_is_overloaded"}}}"#,
+                Overloaded,
+                true,
+            ),
+            (r#"{"type":"response.failed","response":{"error":{"code":"slow_down"}}}"#, Overloaded, true),
+            (
+                r#"{"type":"response.failed","response":{"error":{"code":"insufficient_quota"}}}"#,
+                RateLimited,
+                false,
+            ),
+            (r#"{"type":"response.failed","response":{"error":{"code":"invalid_prompt"}}}"#, Refused, false),
+            (
+                r#"{"type":"response.failed","response":{"error":{"code":"context_length_exceeded"}}}"#,
+                Protocol,
+                false,
+            ),
+            (
+                r#"{"type":"error","code":"rate_limit_exceeded","message":"x","param":null}"#,
+                RateLimited,
+                true,
+            ),
             (r#"{"error":"something"}"#, Protocol, false),
             (r#"{"object":"error","message":"bad","code":400}"#, Protocol, false),
         ] {
@@ -465,6 +518,26 @@ mod tests {
         }
         let header = Some(Duration::from_secs(9));
         assert_eq!(from_status(429, &body(r#""3s""#), header, &asked(&[])).retry_after, header);
+    }
+
+    #[test]
+    fn a_wait_may_stand_in_the_message() {
+        for (words, expected) in [
+            ("Limit 30000, Used 29000. Please try again in 11.054s. Visit us.", Some(11_054)),
+            ("Please try again in 20ms.", Some(20)),
+            ("try again in 1m2s", Some(62_000)),
+            ("try again in 5 minutes", None),
+            ("try again in s", None),
+            ("try again in 3", None),
+            ("try again in 1.2.3s", None),
+            ("try again in 99999999999999999999999h", None),
+            ("try again later", None),
+        ] {
+            let body =
+                serde_json::json!({"error": {"code": "rate_limit_exceeded", "message": words}}).to_string();
+            let error = from_error_json(&body, &asked(&[]));
+            assert_eq!(error.retry_after, expected.map(Duration::from_millis), "{words}");
+        }
     }
 
     #[test]

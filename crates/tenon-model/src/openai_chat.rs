@@ -22,7 +22,7 @@ use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
 use crate::retry_after::retry_after;
 use crate::sse;
 use crate::transport::read_start;
-use crate::{Endpoint, HttpRequest, HttpResponse, Secret, Transport};
+use crate::{Endpoint, HttpResponse, Secret, Transport};
 use assemble::Assembler;
 use body::StreamOptions;
 use chunk::Chunk;
@@ -81,7 +81,9 @@ impl Server {
             } else {
                 StreamOptions::IncludeUsage
             };
-            let exchange = self.exchange(request, options)?;
+            let url = self.url();
+            let body = body::json(request, options, &url)?;
+            let exchange = self.endpoint.post_with_bearer(url, body);
             let response = self.transport.send(exchange, cancel.clone()).await?;
             if (200..300).contains(&response.status) {
                 return Ok(response);
@@ -95,20 +97,6 @@ impl Server {
             }
             return Err(errors::from_status(status, &body, wait, asked));
         }
-    }
-
-    fn exchange(&self, request: &Request, options: StreamOptions) -> Result<HttpRequest, ModelError> {
-        let mut headers = self.endpoint.plain_headers();
-        let mut secret_headers = self.endpoint.secret_headers();
-        headers.push(("content-type".to_owned(), "application/json".to_owned()));
-        headers.push(("accept".to_owned(), "text/event-stream, application/json".to_owned()));
-        if let Some(key) = &self.endpoint.api_key {
-            let value = Secret::new(format!("Bearer {}", key.expose().trim()));
-            secret_headers.push(("authorization".to_owned(), value));
-        }
-        let url = self.url();
-        let body = body::json(request, options, &url)?;
-        Ok(HttpRequest { url, headers, secret_headers, body })
     }
 
     fn url(&self) -> String {

@@ -26,7 +26,7 @@ use crate::loose_json::text;
 use crate::retry_after::retry_after;
 use crate::sse;
 use crate::transport::read_start;
-use crate::{Endpoint, HttpRequest, HttpResponse, Secret, Transport};
+use crate::{Endpoint, HttpResponse, Secret, Transport};
 use assemble::{Assembler, End, Pieces, Source};
 use events::{Event, Part, Response, Said};
 use refusals::Omitted;
@@ -82,7 +82,8 @@ impl Server {
     ) -> Result<HttpResponse, ModelError> {
         let mut omitted = self.omitted_for(&request.model);
         loop {
-            let exchange = self.exchange(request, omitted)?;
+            let body = body::json(request, &self.endpoint.provider, omitted)?;
+            let exchange = self.endpoint.post_with_bearer(self.url(), body);
             let response = self.transport.send(exchange, cancel.clone()).await?;
             if (200..300).contains(&response.status) {
                 self.remember(&request.model, omitted);
@@ -108,19 +109,6 @@ impl Server {
             let mut known = self.omitted.lock().unwrap_or_else(PoisonError::into_inner);
             known.insert(model.to_owned(), omitted);
         }
-    }
-
-    fn exchange(&self, request: &Request, omitted: Omitted) -> Result<HttpRequest, ModelError> {
-        let mut headers = self.endpoint.plain_headers();
-        let mut secret_headers = self.endpoint.secret_headers();
-        headers.push(("content-type".to_owned(), "application/json".to_owned()));
-        headers.push(("accept".to_owned(), "text/event-stream, application/json".to_owned()));
-        if let Some(key) = &self.endpoint.api_key {
-            let value = Secret::new(format!("Bearer {}", key.expose().trim()));
-            secret_headers.push(("authorization".to_owned(), value));
-        }
-        let body = body::json(request, &self.endpoint.provider, omitted)?;
-        Ok(HttpRequest { url: self.url(), headers, secret_headers, body })
     }
 
     fn url(&self) -> String {

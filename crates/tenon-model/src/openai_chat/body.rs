@@ -7,7 +7,7 @@ use serde_json::Value;
 use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolCall, ToolChoice};
 
 use super::assemble::{REASONING_FIELD_KEY, RETURNED_REASONING_FIELD};
-use crate::adapt::tool_parameters;
+use crate::adapt::{object_arguments, tool_parameters};
 
 /// Some servers refuse the field that asks for token counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,12 +196,6 @@ fn returned_reasoning(part: &Part) -> Option<&str> {
 }
 
 fn call(call: &ToolCall) -> WireCall<'_> {
-    let is_object = call.arguments.trim_start().starts_with('{')
-        && serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok();
-    let arguments = match is_object {
-        true => Cow::Borrowed(call.arguments.as_str()),
-        // Servers parse the history, so what was no object must become one.
-        false => Cow::Owned(call.input().get().to_owned()),
-    };
+    let arguments = object_arguments(call);
     WireCall { id: &call.id, kind: "function", function: WireCalled { name: &call.name, arguments } }
 }

@@ -7,11 +7,11 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolCall, ToolChoice, ToolSpec};
+use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolChoice, ToolSpec};
 
 use super::native;
 use super::refusals::{Field, Omitted};
-use crate::adapt::tool_parameters;
+use crate::adapt::{object_arguments, tool_parameters};
 
 pub(super) fn json(request: &Request, provider: &str, omitted: Omitted) -> Result<String, ModelError> {
     let tools: Vec<_> = request.tools.iter().map(tool).collect();
@@ -27,8 +27,8 @@ pub(super) fn json(request: &Request, provider: &str, omitted: Omitted) -> Resul
         input: input(request, provider, omitted),
         tools,
         tool_choice: match &request.tool_choice {
-            ToolChoice::Auto if has_tools => Some(Choice::Auto("auto")),
-            ToolChoice::Auto => None,
+            _ if !has_tools || omitted.has(Field::ToolChoice) => None,
+            ToolChoice::Auto => Some(Choice::Auto("auto")),
             ToolChoice::Force(name) => Some(Choice::Force { kind: "function", name }),
         },
         parallel_tool_calls: (has_tools && unless_omitted(Field::ParallelToolCalls)).then_some(true),
@@ -192,7 +192,13 @@ fn assistant<'a>(message: &'a Message, provider: &str, omitted: Omitted, items: 
                 items.append(&mut waiting);
                 // With its id, a call is taken for one that must follow its reasoning.
                 let id = call.native.as_ref().filter(|_| reasoned);
-                items.push(called(call, id.and_then(|native| native::id(native, provider))));
+                items.push(Item::Call {
+                    kind: "function_call",
+                    id: id.and_then(|native| native::id(native, provider)),
+                    call_id: &call.id,
+                    name: &call.name,
+                    arguments: object_arguments(call),
+                });
             }
             Part::Text { .. } | Part::Thinking { .. } | Part::ToolResult(_) => {}
         }
@@ -201,15 +207,4 @@ fn assistant<'a>(message: &'a Message, provider: &str, omitted: Omitted, items: 
 
 fn said<'a>(role: &'static str, kind: &'static str, text: Cow<'a, str>) -> Item<'a> {
     Item::Said { kind: "message", role, content: [Content { kind, text }] }
-}
-
-fn called<'a>(call: &'a ToolCall, id: Option<&'a str>) -> Item<'a> {
-    let is_object = call.arguments.trim_start().starts_with('{')
-        && serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok();
-    let arguments = match is_object {
-        true => Cow::Borrowed(call.arguments.as_str()),
-        // Servers parse the history, so what was no object must become one.
-        false => Cow::Owned(call.input().get().to_owned()),
-    };
-    Item::Call { kind: "function_call", id, call_id: &call.id, name: &call.name, arguments }
 }

@@ -8,6 +8,8 @@ pub(super) enum Field {
     Store,
     PromptCacheKey,
     ParallelToolCalls,
+    /// Without it the model chooses.
+    ToolChoice,
     /// The items of reasoning in the input.
     Reasoning,
 }
@@ -84,11 +86,12 @@ fn is_refused(name: &str, body: &str) -> bool {
     found.any(|quoted| quoted || refuses)
 }
 
-const NAMES: [(&str, Field); 4] = [
+const NAMES: [(&str, Field); 5] = [
     ("include", Field::Include),
     ("store", Field::Store),
     ("prompt_cache_key", Field::PromptCacheKey),
     ("parallel_tool_calls", Field::ParallelToolCalls),
+    ("tool_choice", Field::ToolChoice),
 ];
 
 #[cfg(test)]
@@ -97,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_is_named_is_left_out_once() {
-        use Field::{Include, ParallelToolCalls, PromptCacheKey, Reasoning, Store};
+        use Field::{Include, ParallelToolCalls, PromptCacheKey, Reasoning, Store, ToolChoice};
         for (status, body, fields) in [
             (
                 400,
@@ -124,6 +127,7 @@ mod tests {
                 "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
                 vec![Reasoning],
             ),
+            (400, "tool_choice 'function' is not supported", vec![ToolChoice]),
             (400, "the input must include a message", vec![]),
             (400, "invalid value for `include`", vec![Include]),
             (400, "unexpected item in the datastore", vec![]),
