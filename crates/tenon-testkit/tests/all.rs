@@ -14,3 +14,5 @@ mod scrubbing;
 mod serving;
 #[path = "all/wire_messages.rs"]
 mod wire_messages;
+#[path = "all/wire_responses.rs"]
+mod wire_responses;
