@@ -31,6 +31,7 @@ async fn read(chunks: Vec<Vec<u8>>) -> Vec<Result<Delta, ModelError>> {
         tools: Vec::new(),
         terminal_tool: None,
         tool_choice: ToolChoice::Auto,
+        response_format: None,
         max_output_tokens: None,
         restartable: false,
     };

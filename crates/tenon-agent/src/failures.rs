@@ -53,6 +53,13 @@ pub(crate) fn no_terminal_call(tool: &str, offered: Offered, turns: u32, said: &
     .hint(hint)
 }
 
+/// The same where the text of the answer would have been the payload: there was none.
+pub(crate) fn no_json_answer(turns: u32) -> Failure {
+    let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
+    Failure::new(ErrorClass::Contract, format!("the model stopped after {turns} without writing an answer"))
+        .hint("allow a reminder with `--schema-nudge 1`, or try another model")
+}
+
 /// Adds to a reached turn limit why a contract may not have been fulfilled.
 pub(crate) fn with_turn_limit_hint(failure: Failure, tool: Option<&str>, attempts: u32) -> Failure {
     match (tool, attempts) {

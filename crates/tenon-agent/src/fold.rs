@@ -30,7 +30,8 @@ pub(crate) struct Fold<'a> {
     telling: Telling,
     terminal_tool: Option<&'a str>,
     turn: u32,
-    model: &'a str,
+    /// Who answers; a fallback may take over.
+    model: String,
     used_call_ids: &'a mut HashSet<String>,
     parts: Vec<Building>,
     /// Text and thinking that came while calls were open.
@@ -75,7 +76,7 @@ impl<'a> Fold<'a> {
         telling: Telling,
         terminal_tool: Option<&'a str>,
         turn: u32,
-        model: &'a str,
+        model: &str,
         used_call_ids: &'a mut HashSet<String>,
     ) -> Fold<'a> {
         Fold {
@@ -83,7 +84,7 @@ impl<'a> Fold<'a> {
             telling,
             terminal_tool,
             turn,
-            model,
+            model: model.to_owned(),
             used_call_ids,
             parts: Vec::new(),
             held_back: Vec::new(),
@@ -110,7 +111,16 @@ impl<'a> Fold<'a> {
             Delta::Usage(usage) => self.usage = usage,
             Delta::Finished(reason) => self.finish = Some(reason),
             Delta::Retrying { .. } => self.forget(),
+            Delta::SwitchedModel { to, .. } => {
+                self.forget();
+                self.model = to;
+            }
         }
+    }
+
+    /// The latest numbers.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
     }
 
     /// Ends the answer: what is still open is closed and told.
@@ -119,8 +129,7 @@ impl<'a> Fold<'a> {
         if self.telling == Telling::AtTheEnd {
             for (at, part) in self.parts.iter().enumerate() {
                 if at == 0 {
-                    self.emitter
-                        .emit(EventKind::TurnStarted { turn: self.turn, model: self.model.to_owned() });
+                    self.emitter.emit(EventKind::TurnStarted { turn: self.turn, model: self.model.clone() });
                 }
                 self.emitter.emit(EventKind::PartStarted {
                     part: at,
@@ -288,7 +297,7 @@ impl<'a> Fold<'a> {
         let mut snapshots = None;
         if let Telling::Live { snapshots: wanted } = self.telling {
             if part == 0 {
-                self.emitter.emit(EventKind::TurnStarted { turn: self.turn, model: self.model.to_owned() });
+                self.emitter.emit(EventKind::TurnStarted { turn: self.turn, model: self.model.clone() });
             }
             self.emitter.emit(EventKind::PartStarted { part, id, kind: part_kind(&content) });
             if wanted && matches!(&content, Part::ToolCall(call) if call.terminal) {

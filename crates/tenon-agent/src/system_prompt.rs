@@ -1,6 +1,8 @@
 //! The system prompt: short, the same on every machine and every day (no date, no folder), so that
 //! providers can cache it and cassettes replay.
 
+use serde_json::Value;
+
 const HEADLESS: &str = "You are tenon, an agent that works without supervision inside a program. Nobody reads along and nobody \
 answers questions: decide for yourself, state an assumption where you must make one, and carry the task to its end. \
 Use the tools to look before you claim and to act where the task asks for action; paths are relative to the working \
@@ -9,6 +11,9 @@ call is refused, do not try to get around the refusal: work without it and say w
 
 const WITH_CONTRACT: &str = "The task ends with exactly one accepted call to the tool `{tool}`, whose arguments are your answer. \
 Call it by itself once the work is done. Everything else you write is discarded.";
+
+const WITH_RESPONSE_FORMAT: &str = "The task ends with your final answer: one JSON object that fits the JSON Schema below, with no text around it \
+and no code fence. Use the tools first where the task needs them; while you still work, write nothing.\n{schema}";
 
 const WITHOUT_CONTRACT: &str =
     "When the work is done, answer with the result itself, in plain text and without preamble.";
@@ -20,9 +25,19 @@ pub struct Memory {
     pub text: String,
 }
 
+/// What ends the task.
+#[derive(Clone, Copy, Debug)]
+pub enum HowToAnswer<'a> {
+    InText,
+    /// With an accepted call of this tool.
+    ByCalling(&'a str),
+    /// With JSON that fits this schema.
+    InJson(&'a Value),
+}
+
 /// `replace` and `append` are the user's own words; an empty replacement is legal.
 pub fn system_prompt(
-    terminal_tool: Option<&str>,
+    answer: HowToAnswer<'_>,
     memory: &[Memory],
     replace: Option<&str>,
     append: Option<&str>,
@@ -31,11 +46,12 @@ pub fn system_prompt(
         Some(text) => text.to_owned(),
         None => HEADLESS.to_owned(),
     };
-    if replace.is_none() || terminal_tool.is_some() {
-        let ending = match terminal_tool {
-            Some(tool) => WITH_CONTRACT.replace("{tool}", tool),
-            None => WITHOUT_CONTRACT.to_owned(),
-        };
+    let ending = match answer {
+        HowToAnswer::ByCalling(tool) => Some(WITH_CONTRACT.replace("{tool}", tool)),
+        HowToAnswer::InJson(schema) => Some(WITH_RESPONSE_FORMAT.replace("{schema}", &schema.to_string())),
+        HowToAnswer::InText => replace.is_none().then(|| WITHOUT_CONTRACT.to_owned()),
+    };
+    if let Some(ending) = ending {
         push_section(&mut prompt, &ending);
     }
     for file in memory {

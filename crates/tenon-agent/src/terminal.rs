@@ -1,5 +1,6 @@
 //! The terminal tool: how it is offered, and what is said about calls to it and around it.
 
+use serde_json::Value;
 use tenon_contract::Contract;
 use tenon_core::{ToolKind, ToolSpec};
 
@@ -29,5 +30,13 @@ pub(crate) fn terminal_spec(contract: &Contract) -> ToolSpec {
 pub(crate) fn nudge(tool: &str) -> String {
     format!(
         "You stopped without handing in the answer. Call `{tool}` now, with the final answer as its arguments."
+    )
+}
+
+/// The same where the text of the answer is the payload.
+pub(crate) fn nudge_for_text(tool: &str, schema: &Value) -> String {
+    format!(
+        "You stopped without handing in the answer. Do not call `{tool}`. Write the final answer now: one JSON \
+         object that fits this JSON Schema, and nothing else.\n{schema}"
     )
 }

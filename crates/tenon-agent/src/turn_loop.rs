@@ -10,8 +10,7 @@ use tenon_contract::{Contract, Rejection};
 use tenon_core::{
     Budget, Client, Delta, Ending, ErrorClass, Estimate, EventKind, Failure, FinishReason, IdSource, Message,
     Metrics, ModelClient, Outcome, Part, PermissionDenial, Request, Role, RunInfo, StructuredError, Success,
-    ToolCall, ToolChoice, ToolErrorKind, ToolOutcome, ToolResult, ToolSpec, TurnJournal, TurnRecord,
-    Violation,
+    ToolCall, ToolErrorKind, ToolOutcome, ToolResult, ToolSpec, TurnJournal, TurnRecord, Usage, Violation,
 };
 use tenon_tools::{Permissions, Registry};
 
@@ -20,8 +19,9 @@ use crate::fold::{Fold, Telling, Turn};
 use crate::plan_batch::{Step, plan_batch};
 use crate::repeated_call::RepeatedCalls;
 use crate::run_batch::{Done, millis_since};
-use crate::terminal::{ACCEPTED, SKIPPED, SKIPPED_RETRY, nudge, terminal_spec};
-use crate::{Emitter, EventSink, Limits, Stop};
+use crate::schema_mode::{Asking, Form};
+use crate::terminal::{ACCEPTED, SKIPPED, SKIPPED_RETRY, terminal_spec};
+use crate::{Emitter, EventSink, Limits, SchemaMode, Stop};
 
 /// How long a stopped run may take to put its things away before it is dropped.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
@@ -36,6 +36,7 @@ pub struct Agent {
     pub registry: Registry,
     pub permissions: Permissions,
     pub contract: Option<Contract>,
+    pub schema_mode: SchemaMode,
     pub limits: Limits,
     pub client: Arc<dyn Client>,
     pub journal: Arc<dyn TurnJournal>,
@@ -99,7 +100,9 @@ pub(crate) struct Run<'a> {
     last_attempt: Option<StructuredError>,
     /// All text of the model so far, for the preview of a failure.
     said: Said,
-    nudged: u32,
+    asking: Asking,
+    /// Who is asked: the chosen model, or the fallback that took over.
+    model: String,
     api_duration_ms: u64,
 }
 
@@ -123,7 +126,8 @@ impl<'a> Run<'a> {
             attempts: 0,
             last_attempt: None,
             said: Said::default(),
-            nudged: 0,
+            asking: Asking::new(agent.schema_mode),
+            model: agent.info.model.clone(),
             api_duration_ms: 0,
         }
     }
@@ -197,15 +201,14 @@ impl<'a> Run<'a> {
     /// One model request, folded into a whole turn.
     async fn ask(&mut self) -> Result<Turn, Failure> {
         let request = self.request();
-        let model_name = request.model.clone();
-        let estimate = Estimate { model: model_name.clone(), input_tokens: estimate_tokens(&request) };
+        let estimate = Estimate { model: request.model.clone(), input_tokens: estimate_tokens(&request) };
         let reservation = self
             .agent
             .budget
             .reserve(estimate)
             .map_err(|exceeded| Failure::new(ErrorClass::BudgetUsd, exceeded.message))?;
         self.turns += 1;
-        let started = Instant::now();
+        let mut started = Instant::now();
         let telling = match self.agent.audience {
             Audience::Whole => Telling::AtTheEnd,
             Audience::Live => Telling::Live { snapshots: false },
@@ -213,7 +216,7 @@ impl<'a> Run<'a> {
         };
         let emitter = Arc::clone(&self.emitter);
         let mut fold =
-            Fold::new(&emitter, telling, self.terminal, self.turns, &model_name, &mut self.used_call_ids);
+            Fold::new(&emitter, telling, self.terminal, self.turns, &self.model, &mut self.used_call_ids);
         let cancel = self.agent.stop.cancel().child_token();
         let mut deltas = self.agent.model.stream(request, cancel.clone());
         let cancelled = cancel.cancelled();
@@ -243,14 +246,29 @@ impl<'a> Run<'a> {
             .await;
             match next {
                 Some(Ok(delta)) => {
-                    if let Delta::Retrying { attempt, wait, error } = &delta {
-                        requests += 1;
-                        emitter.emit(EventKind::Retrying {
-                            attempt: *attempt,
-                            wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-                            class: error.class.name(),
-                            message: error.message.clone(),
-                        });
+                    match &delta {
+                        Delta::Retrying { attempt, wait, error } => {
+                            requests += 1;
+                            emitter.emit(EventKind::Retrying {
+                                attempt: *attempt,
+                                wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                                class: error.class.name(),
+                                message: error.message.clone(),
+                            });
+                        }
+                        Delta::SwitchedModel { from, to, status, fallback } => {
+                            let spent = Spent { requests, errors: requests, started, usage: fold.usage() };
+                            self.api_duration_ms += count(&mut self.metrics, &self.model, spent);
+                            (requests, started) = (1, Instant::now());
+                            self.model.clone_from(to);
+                            emitter.emit(EventKind::ModelFallback {
+                                from: from.clone(),
+                                to: to.clone(),
+                                status: *status,
+                                fallback: *fallback,
+                            });
+                        }
+                        _ => {}
                     }
                     fold.push(delta);
                     emitter.wait_while_blocked().await;
@@ -270,32 +288,21 @@ impl<'a> Run<'a> {
             }
         };
         reservation.settle(usage);
-        let elapsed = millis_since(started);
-        self.api_duration_ms += elapsed;
-        let metrics = self.metrics.models.entry(model_name.clone()).or_default();
-        metrics.requests += requests;
-        metrics.errors += requests - u64::from(result.is_ok());
-        metrics.latency_ms += elapsed;
-        metrics.usage.add(usage);
+        let spent = Spent { requests, errors: requests - u64::from(result.is_ok()), started, usage };
+        self.api_duration_ms += count(&mut self.metrics, &self.model, spent);
         result.map_err(|failure| *self.with_attempts(failure))
     }
 
     fn request(&self) -> Request {
-        // A nudged model gets nothing but the way out.
-        let (tools, tool_choice) = match self.terminal {
-            Some(tool) if self.nudged > 0 => (
-                self.tools.iter().filter(|spec| spec.name == tool).cloned().collect(),
-                ToolChoice::Force(tool.to_owned()),
-            ),
-            _ => (self.tools.clone(), ToolChoice::Auto),
-        };
+        let offer = self.asking.offer(&self.tools, self.terminal);
         Request {
-            model: self.agent.info.model.clone(),
+            model: self.model.clone(),
             system: self.agent.system.clone(),
             messages: self.history.clone(),
-            tools,
+            tools: offer.tools,
             terminal_tool: self.terminal.map(str::to_owned),
-            tool_choice,
+            tool_choice: offer.tool_choice,
+            response_format: offer.response_format,
             max_output_tokens: None,
             restartable: self.agent.audience == Audience::Whole,
         }
@@ -310,13 +317,22 @@ impl<'a> Run<'a> {
             }
             return Ok(Some(Success { text, payload: None }));
         };
-        if self.nudged < self.agent.limits.nudges && self.terminal.is_some() {
-            self.nudged += 1;
-            self.history.push(Message::user(nudge(contract.tool)));
+        if self.terminal.is_none() {
+            let failure =
+                failures::no_terminal_call(contract.tool, Offered::RemovedByRule, self.turns, &self.said);
+            return Err(self.with_attempts(failure));
+        }
+        if let Some(reminder) = self.asking.remind(contract, self.agent.limits.nudges) {
+            if let Some(message) = reminder.warning {
+                self.emitter.emit(EventKind::Warning { message });
+            }
+            self.history.push(Message::user(reminder.told));
             return Ok(None);
         }
-        let offered = if self.terminal.is_some() { Offered::Yes } else { Offered::RemovedByRule };
-        Err(self.with_attempts(failures::no_terminal_call(contract.tool, offered, self.turns, &self.said)))
+        Err(self.with_attempts(match self.asking.form() {
+            Form::Tool => failures::no_terminal_call(contract.tool, Offered::Yes, self.turns, &self.said),
+            Form::ResponseFormat => failures::no_json_answer(self.turns),
+        }))
     }
 
     /// Carries out the calls of one answer. `Some` when the contract was fulfilled.
@@ -476,6 +492,25 @@ impl<'a> Run<'a> {
             cost_usd: self.agent.cost_usd,
         }
     }
+}
+
+/// What one model was asked, and what it took.
+struct Spent {
+    requests: u64,
+    errors: u64,
+    started: Instant,
+    usage: Usage,
+}
+
+/// Counts it under the model's name; returns the milliseconds.
+fn count(metrics: &mut Metrics, model: &str, spent: Spent) -> u64 {
+    let elapsed = millis_since(spent.started);
+    let metrics = metrics.models.entry(model.to_owned()).or_default();
+    metrics.requests += spent.requests;
+    metrics.errors += spent.errors;
+    metrics.latency_ms += elapsed;
+    metrics.usage.add(spent.usage);
+    elapsed
 }
 
 fn tool_message(results: Vec<ToolResult>) -> Message {

@@ -92,9 +92,9 @@ pub struct RunArgs {
     /// Reminders for a model that stops without handing in an answer
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Contract")]
     pub schema_nudge: u32,
-    /// How the schema is put to the model
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = SchemaMode::Tool, help_heading = "Contract")]
-    pub schema_mode: SchemaMode,
+    /// How the schema is put to the model [default: tool]
+    #[arg(long, value_name = "MODE", value_enum, help_heading = "Contract")]
+    pub schema_mode: Option<SchemaMode>,
 
     /// What is printed on stdout [default: text]
     #[arg(short, long, value_name = "FORMAT", value_enum, help_heading = "Output")]
@@ -127,7 +127,10 @@ pub struct RunArgs {
     /// The model, as `PROVIDER/MODEL` or a bare name [env: TENON_MODEL]
     #[arg(short, long, help_heading = "Model")]
     pub model: Option<String>,
-    /// The provider's address, `/v1` included
+    /// The model to ask when the one before it is rate-limited or overloaded (up to 3)
+    #[arg(long, value_name = "MODEL", value_delimiter = ',', help_heading = "Model")]
+    pub fallback_model: Vec<String>,
+    /// The provider's address; for the OpenAI protocols with `/v1`
     #[arg(long, value_name = "URL", alias = "openai-base-url", help_heading = "Model")]
     pub base_url: Option<String>,
     /// The environment variable that holds the key
@@ -243,8 +246,6 @@ pub struct LaterArgs {
     pub resume_session_at: Option<String>,
     #[arg(long, hide = true)]
     pub session_mirror: bool,
-    #[arg(long, hide = true)]
-    pub fallback_model: Vec<String>,
     #[arg(long, hide = true, allow_negative_numbers = true)]
     pub max_budget_usd: Option<f64>,
     #[arg(long, hide = true)]
@@ -335,11 +336,22 @@ pub enum DialectName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SchemaMode {
+    /// As a tool whose arguments are the answer
     Tool,
-    #[value(hide = true)]
+    /// As the form of the answer's text, for servers whose models cannot call tools
     ResponseFormat,
-    #[value(hide = true)]
+    /// As a tool, until the model answers a forced call with text
     Auto,
+}
+
+impl From<SchemaMode> for tenon_agent::SchemaMode {
+    fn from(mode: SchemaMode) -> tenon_agent::SchemaMode {
+        match mode {
+            SchemaMode::Tool => tenon_agent::SchemaMode::Tool,
+            SchemaMode::ResponseFormat => tenon_agent::SchemaMode::ResponseFormat,
+            SchemaMode::Auto => tenon_agent::SchemaMode::Auto,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

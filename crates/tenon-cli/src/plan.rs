@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenon_agent::{Agent, Audience, Deliver, Memory, Stop, system_prompt};
+use tenon_agent::{Agent, Audience, Deliver, HowToAnswer, Memory, SchemaMode, Stop, system_prompt};
 use tenon_config::{Loaded, Surroundings};
 use tenon_contract::Contract;
 use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, NoBudget, NoClient, RunInfo};
@@ -102,6 +102,7 @@ impl Plan<'_> {
             registry,
             permissions,
             contract,
+            schema_mode: self.schema_mode(),
             limits,
             client: Arc::new(NoClient),
             journal: Arc::new(MemoryJournal::default()),
@@ -172,7 +173,16 @@ impl Plan<'_> {
             .map(|file| Memory { name: self.memory_name(&file.path), text: file.text.clone() })
             .collect();
         let append = self.args.append_system_prompt.as_deref();
-        Ok(system_prompt(contract.map(|contract| contract.tool), &memory, replace, append))
+        let answer = match (contract, self.schema_mode()) {
+            (None, _) => HowToAnswer::InText,
+            (Some(contract), SchemaMode::ResponseFormat) => HowToAnswer::InJson(contract.schema.source()),
+            (Some(contract), SchemaMode::Tool | SchemaMode::Auto) => HowToAnswer::ByCalling(contract.tool),
+        };
+        Ok(system_prompt(answer, &memory, replace, append))
+    }
+
+    fn schema_mode(&self) -> SchemaMode {
+        self.args.schema_mode.map(SchemaMode::from).unwrap_or_default()
     }
 
     /// The same on every machine: relative to the project, or to the user's folder.

@@ -25,7 +25,8 @@ pub struct Reporter {
 impl Reporter {
     pub fn report(&self, event: &Event) {
         match &event.kind {
-            EventKind::Warning { .. } | EventKind::Retrying { .. } if self.level >= Level::Normal => {}
+            EventKind::Warning { .. } | EventKind::Retrying { .. } | EventKind::ModelFallback { .. }
+                if self.level >= Level::Normal => {}
             EventKind::Heartbeat if self.heartbeats => {}
             EventKind::ToolStarted { .. } | EventKind::ToolFinished(_) | EventKind::TurnFinished { .. }
                 if self.level == Level::Verbose => {}
@@ -42,6 +43,12 @@ impl Reporter {
             {
                 let seconds = *wait_ms as f64 / 1000.0;
                 line(&format!("retry: attempt {attempt} in {seconds:.1} s after error[{class}]: {message}"));
+            }
+            EventKind::ModelFallback { from, to, status, .. } => {
+                let answered = status.map(|status| format!(" (answered {status})")).unwrap_or_default();
+                line(&format!(
+                    "fallback: `{from}` cannot answer now{answered}; `{to}` is asked from here on"
+                ));
             }
             EventKind::Heartbeat => line("heartbeat: the run goes on"),
             EventKind::ToolStarted { name, .. } => line(&format!("tool: {name}")),

@@ -5,7 +5,7 @@
 
 use clap::ValueEnum;
 
-use crate::args::{DialectName, InputFormat, LaterArgs, OutputFormat, RunArgs, SchemaMode};
+use crate::args::{DialectName, InputFormat, LaterArgs, OutputFormat, RunArgs};
 
 /// Commands that tenon has, and those it will have.
 const COMMANDS: [&str; 6] = ["schema", "trust", "doctor", "completions", "man", "help"];
@@ -14,6 +14,8 @@ const LATER_COMMANDS: [&str; 5] = ["flow", "goal", "sessions", "local", "mcp"];
 /// than two: `hello` is not `help`.
 const TYPO_DISTANCE: usize = 2;
 const LETTERS_PER_TYPO: usize = 3;
+/// More models than this one after the other are a sign that something else is wrong.
+const MAX_FALLBACKS: usize = 3;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct UsageError {
@@ -49,6 +51,7 @@ pub fn check(args: &RunArgs, situation: Situation<'_>) -> Result<Vec<String>, Us
     check_prompt(args)?;
     check_formats(args, situation)?;
     check_permissions(args)?;
+    check_models(args)?;
     check_later(args)?;
     Ok(no_op_warnings(&args.later))
 }
@@ -93,6 +96,9 @@ fn check_contract(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageE
         }
         if args.schema_nudge > 0 {
             return Err(UsageError::new("`--schema-nudge` needs `--json-schema`"));
+        }
+        if args.schema_mode.is_some() {
+            return Err(UsageError::new("`--schema-mode` needs `--json-schema`"));
         }
         return Ok(());
     }
@@ -166,6 +172,19 @@ fn check_permissions(args: &RunArgs) -> Result<(), UsageError> {
     }
 }
 
+fn check_models(args: &RunArgs) -> Result<(), UsageError> {
+    if args.fallback_model.len() > MAX_FALLBACKS {
+        let given = args.fallback_model.len();
+        return Err(UsageError::new(format!(
+            "`--fallback-model` was given {given} times, and {MAX_FALLBACKS} is the most"
+        )));
+    }
+    if args.fallback_model.iter().any(|name| name.trim().is_empty()) {
+        return Err(UsageError::new("`--fallback-model` needs the name of a model"));
+    }
+    Ok(())
+}
+
 fn check_later(args: &RunArgs) -> Result<(), UsageError> {
     let flags = &args.later;
     if flags.openai_api_key.is_some() {
@@ -184,7 +203,6 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--fork-session", flags.fork_session),
         ("--resume-session-at", flags.resume_session_at.is_some()),
         ("--session-mirror", flags.session_mirror),
-        ("--fallback-model", !flags.fallback_model.is_empty()),
         ("--max-budget-usd", flags.max_budget_usd.is_some_and(|limit| limit >= 0.0)),
         ("--mcp-config", !flags.mcp_config.is_empty()),
         ("--allowed-mcp-server-names", !flags.allowed_mcp_server_names.is_empty()),
@@ -202,9 +220,6 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--raw-ansi", flags.raw_ansi),
         ("--worktree", flags.worktree.is_some()),
     ];
-    if args.schema_mode != SchemaMode::Tool {
-        return Err(later(&format!("--schema-mode {}", value_name(args.schema_mode))));
-    }
     match given.iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(later(flag)),
         None => Ok(()),

@@ -71,6 +71,14 @@ pub enum EventKind {
         class: &'static str,
         message: String,
     },
+    /// A model could not answer, and another one is asked from here on.
+    ModelFallback {
+        from: String,
+        to: String,
+        status: Option<u16>,
+        /// 1 for the first fallback.
+        fallback: u32,
+    },
     Warning {
         message: String,
     },

@@ -22,7 +22,7 @@ pub use approval_mode::{ApprovalMode, UnknownMode};
 pub use event::{Event, EventKind, PartKind, PermissionDenial, RunInfo, ToolReport};
 pub use id::{Id, IdSource, Timestamp};
 pub use message::{Message, Part, Role, ToolCall, ToolResult};
-pub use model::{Delta, DeltaStream, FinishReason, ModelError, Request, ToolChoice};
+pub use model::{Delta, DeltaStream, FinishReason, ModelError, Request, ResponseFormat, ToolChoice};
 pub use outcome::{
     Ending, ErrorClass, Failure, Outcome, Signal, StructuredError, Success, Violation, exit_code,
 };

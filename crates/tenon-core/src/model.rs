@@ -19,6 +19,8 @@ pub struct Request {
     /// The tool whose arguments are the payload, when there is a contract and it is offered.
     pub terminal_tool: Option<String>,
     pub tool_choice: ToolChoice,
+    /// The shape the text of the answer must have, where the server is to keep to it.
+    pub response_format: Option<ResponseFormat>,
     pub max_output_tokens: Option<u64>,
     /// May a stream that broke after its first delta be asked for again? Not when a client has already
     /// been shown part of the answer.
@@ -30,6 +32,15 @@ pub enum ToolChoice {
     Auto,
     /// Only this tool, and it must be called.
     Force(String),
+}
+
+/// A schema for the text of an answer. That text is the payload: it stands for a call of the terminal tool,
+/// which is then not among the tools.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResponseFormat {
+    /// The terminal tool's.
+    pub name: String,
+    pub schema: Value,
 }
 
 pub type DeltaStream = Pin<Box<dyn Stream<Item = Result<Delta, ModelError>> + Send>>;
@@ -72,6 +83,16 @@ pub enum Delta {
         attempt: u32,
         wait: Duration,
         error: ModelError,
+    },
+    /// Another model is asked instead, now and for the rest of the run: forget what this stream has given
+    /// so far.
+    SwitchedModel {
+        from: String,
+        to: String,
+        /// What the model that gave up was answered with.
+        status: Option<u16>,
+        /// 1 for the first fallback.
+        fallback: u32,
     },
 }
 

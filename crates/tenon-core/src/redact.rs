@@ -178,6 +178,9 @@ fn event_json(kind: &EventKind) -> (&'static str, Value) {
             "retrying",
             json!({ "attempt": attempt, "wait_ms": wait_ms, "class": class, "message": message }),
         ),
+        EventKind::ModelFallback { from, to, status, fallback } => {
+            ("model_fallback", json!({ "from": from, "to": to, "status": status, "fallback": fallback }))
+        }
         EventKind::Warning { message } => ("warning", json!({ "message": message })),
         EventKind::Heartbeat => ("heartbeat", Value::Null),
         EventKind::RunFinished(outcome) => ("run_finished", outcome_json(outcome)),

@@ -60,6 +60,7 @@ fn request() -> Request {
         tools: Vec::new(),
         terminal_tool: None,
         tool_choice: ToolChoice::Auto,
+        response_format: None,
         max_output_tokens: None,
         restartable: false,
     }

@@ -25,8 +25,10 @@ fn deltas(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| {
             let mut out = Vec::with_capacity(8 << 20);
             bencher.iter(|| {
-                let options =
-                    EncoderOptions { partials: true, ..EncoderOptions::new(Format::StreamJson, ids.next(), "0.0.0") };
+                let options = EncoderOptions {
+                    partials: true,
+                    ..EncoderOptions::new(Format::StreamJson, ids.next(), "0.0.0")
+                };
                 let mut encoder = encoder(Dialect::Qwen, options);
                 out.clear();
                 for event in opening.iter().chain(&deltas) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use tenon_agent::{Agent, Audience, EventSink, Limits, Stop};
+use tenon_agent::{Agent, Audience, EventSink, Limits, SchemaMode, Stop};
 use tenon_contract::{Contract, Schema};
 use tenon_core::ApprovalMode;
 use tenon_core::{
@@ -75,6 +75,7 @@ pub struct Scene {
     pub answers: Vec<Answer>,
     pub schema: Option<&'static str>,
     pub submit_result: bool,
+    pub schema_mode: SchemaMode,
     pub limits: Limits,
     pub audience: Audience,
     pub mode: ApprovalMode,
@@ -88,6 +89,7 @@ impl Scene {
             answers,
             schema: None,
             submit_result: false,
+            schema_mode: SchemaMode::Tool,
             limits: Limits::default(),
             audience: Audience::Whole,
             mode: ApprovalMode::Yolo,
@@ -137,6 +139,7 @@ impl Scene {
             registry,
             permissions,
             contract,
+            schema_mode: self.schema_mode,
             limits: self.limits,
             client: Arc::new(NoClient),
             journal: Arc::new(journal.clone()),

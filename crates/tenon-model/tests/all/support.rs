@@ -22,6 +22,7 @@ pub fn request(text: &str) -> Request {
         tools: Vec::new(),
         terminal_tool: None,
         tool_choice: ToolChoice::Auto,
+        response_format: None,
         max_output_tokens: None,
         restartable: true,
     }

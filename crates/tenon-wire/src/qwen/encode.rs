@@ -10,8 +10,8 @@ use tenon_core::{Ending, Event, EventKind, Id, Outcome, RunInfo, ToolProgress, T
 use super::result::result_line;
 use super::turn::Turn;
 use super::types::{
-    Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, Progress, Raw, StreamEvent, StreamEventLine,
-    System, Usage, UserBlock, UserLine, UserMessage, UserRole, Uuid,
+    Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, ModelFallback, ModelFallbackData, Progress, Raw,
+    StreamEvent, StreamEventLine, System, Usage, UserBlock, UserLine, UserMessage, UserRole, Uuid,
 };
 use crate::cap::capped;
 use crate::json_line;
@@ -97,6 +97,20 @@ impl QwenEncoder {
             EventKind::PartStopped { part, content } => turn.part_stopped(*part, content, &mut sink),
             EventKind::TurnFinished { usage, .. } => turn.finish((*usage).into(), &mut sink),
             EventKind::Retrying { .. } => turn.abandon(&mut sink),
+            EventKind::ModelFallback { from, to, status, fallback } => {
+                turn.abandon(&mut sink);
+                sink.line(&Line::System(System::ModelFallback(ModelFallback {
+                    uuid: Uuid(event.id),
+                    session_id: sink.session_id,
+                    parent_tool_use_id: sink.parent,
+                    data: ModelFallbackData {
+                        from_model: from,
+                        to_model: to,
+                        status_code: *status,
+                        fallback_index: *fallback,
+                    },
+                })));
+            }
             EventKind::StructuredPartial { call_id, snapshot } => {
                 sink.stream_event(StreamEvent::StructuredPartial {
                     tool_use_id: call_id,

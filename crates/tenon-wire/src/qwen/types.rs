@@ -58,6 +58,7 @@ pub(crate) enum Line<'a> {
 pub(crate) enum System<'a> {
     Init(Init<'a>),
     Heartbeat(Heartbeat),
+    ModelFallback(ModelFallback<'a>),
 }
 
 /// The first line of every run: who runs, with what.
@@ -114,6 +115,27 @@ pub(crate) struct HeartbeatData {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum HeartbeatStatus {
     Ok,
+}
+
+/// A model could not answer, and another one is asked from here on.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ModelFallback<'a> {
+    pub uuid: Uuid,
+    pub session_id: Uuid,
+    pub parent_tool_use_id: Option<&'a str>,
+    pub data: ModelFallbackData<'a>,
+}
+
+/// Who gave up, and who takes over.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ModelFallbackData<'a> {
+    pub from_model: &'a str,
+    pub to_model: &'a str,
+    /// What the first one answered with; `null` when that was not an HTTP status.
+    pub status_code: Option<u16>,
+    /// 1 for the first of `--fallback-model`.
+    pub fallback_index: u32,
 }
 
 /// One message of the model: blocks of one type, so a turn that thinks, speaks and calls gives three.

@@ -29,6 +29,7 @@ pub fn all() -> Vec<Scenario> {
             adjust: |options| options.result_text = false,
         },
         usual("retry_then_success", vec![retry_then_success()]),
+        usual("model_fallback", vec![model_fallback()]),
         usual("heartbeat_and_warning", vec![heartbeat_and_warning()]),
         usual("denials", vec![denials()]),
         usual("sub_agent", vec![sub_agent()]),
@@ -155,6 +156,21 @@ fn retry_then_success() -> Script {
         .text(&["A whole answer."])
         .turn_finished(usage(800, 4))
         .finished(success("A whole answer."))
+}
+
+fn model_fallback() -> Script {
+    Script::started()
+        .retrying(500)
+        .event(EventKind::ModelFallback {
+            from: "test-model".to_owned(),
+            to: "other-model".to_owned(),
+            status: Some(429),
+            fallback: 1,
+        })
+        .event(EventKind::TurnStarted { turn: 1, model: "other-model".to_owned() })
+        .text(&["From the other one."])
+        .turn_finished(usage(800, 4))
+        .finished(success("From the other one."))
 }
 
 fn heartbeat_and_warning() -> Script {
