@@ -12,6 +12,8 @@ mod running;
 mod scrubbing;
 #[path = "all/serving.rs"]
 mod serving;
+#[path = "all/wire_gemini.rs"]
+mod wire_gemini;
 #[path = "all/wire_messages.rs"]
 mod wire_messages;
 #[path = "all/wire_responses.rs"]

@@ -46,9 +46,10 @@ impl<'a> Blocks<'a> {
         self.push(BlockKind::Uncounted, event);
     }
 
-    /// A payload that was written by hand.
+    /// A payload that is text already, JSON or not.
     pub fn data(&mut self, kind: BlockKind, payload: &str) {
-        let event = serde_json::from_str::<Value>(payload).unwrap_or_default();
+        let event = if self.names_events() { serde_json::from_str(payload).ok() } else { None };
+        let event: Value = event.unwrap_or_default();
         let bytes = self.sse(event["type"].as_str(), payload);
         self.list.push(Block { bytes, kind });
     }
@@ -86,12 +87,15 @@ impl<'a> Blocks<'a> {
 
     fn sse(&self, name: Option<&str>, payload: &str) -> Vec<u8> {
         let (space, end) = (self.reply.field_space, self.line_end());
-        let named = matches!(self.wire, Wire::Messages | Wire::Responses);
         let name = match name {
-            Some(name) if named => format!("event:{space}{name}{end}"),
+            Some(name) if self.names_events() => format!("event:{space}{name}{end}"),
             _ => String::new(),
         };
         format!("{name}data:{space}{payload}{end}{end}").into_bytes()
+    }
+
+    fn names_events(&self) -> bool {
+        matches!(self.wire, Wire::Messages | Wire::Responses)
     }
 
     fn comment_bytes(&self, text: &str) -> Vec<u8> {

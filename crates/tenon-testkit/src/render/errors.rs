@@ -37,7 +37,8 @@ pub(super) fn response_error(error: &Value) -> Value {
 
 /// The same as an event of the Gemini wire; `status` and `details` are kept where the script has them.
 pub(super) fn gemini_event(error: &Value) -> Value {
-    let status = status_of(error);
+    // 529 is a number of Anthropic's own.
+    let status = if status_of(error) == 529 { 503 } else { status_of(error) };
     let word = error["status"].as_str().unwrap_or_else(|| google_status(status));
     let mut told = json!({"code": status, "message": message_of(error), "status": word});
     if let Some(details) = error.get("details") {
