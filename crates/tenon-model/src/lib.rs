@@ -1,6 +1,7 @@
 //! Speaks to models: a provider-neutral [`tenon_core::Request`] in, a stream of deltas out.
 //!
-//! A client (`openai_chat.rs`) turns a request into one HTTP exchange and its answer into deltas. It
+//! A client, one per wire (`openai_chat.rs`, `openai_responses.rs`, `anthropic.rs`, `gemini.rs`), turns a request
+//! into one HTTP exchange and its answer into deltas; `answer.rs` drives the answer on every wire. It
 //! reaches the server through a [`Transport`]: the network (`http.rs`), a recording one or a replayed one
 //! (`cassette.rs`). [`Retrying`] (`retry.rs`) wraps any client and holds the only backoff there is.
 //! `errors.rs` has the table that sorts failures into classes, `sse.rs` reads event streams, `adapt.rs`

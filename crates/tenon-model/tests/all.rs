@@ -4,12 +4,30 @@
 
 #[path = "all/answers.rs"]
 mod answers;
+#[path = "all/anthropic.rs"]
+mod anthropic;
+#[path = "all/anthropic_body.rs"]
+mod anthropic_body;
+#[path = "all/anthropic_failures.rs"]
+mod anthropic_failures;
+#[path = "all/anthropic_stream.rs"]
+mod anthropic_stream;
 #[path = "all/cassette.rs"]
 mod cassette;
 #[path = "all/chunking.rs"]
 mod chunking;
 #[path = "all/failures.rs"]
 mod failures;
+#[path = "all/gemini.rs"]
+mod gemini;
+#[path = "all/gemini_body.rs"]
+mod gemini_body;
+#[path = "all/gemini_chunking.rs"]
+mod gemini_chunking;
+#[path = "all/gemini_failures.rs"]
+mod gemini_failures;
+#[path = "all/gemini_server.rs"]
+mod gemini_server;
 #[path = "all/network.rs"]
 mod network;
 #[path = "all/request_body.rs"]
