@@ -57,6 +57,8 @@ pub struct Answer {
     pub usage: Option<Usage>,
     pub finish: Option<FinishReason>,
     pub retries: Vec<(u32, std::time::Duration)>,
+    /// From, to, status.
+    pub switches: Vec<(String, String, Option<u16>)>,
     pub error: Option<ModelError>,
 }
 
@@ -79,7 +81,7 @@ pub async fn collect(mut deltas: DeltaStream) -> Answer {
             }
         };
         assert!(
-            answer.finish.is_none() || matches!(delta, Delta::Retrying { .. }),
+            answer.finish.is_none() || matches!(delta, Delta::Retrying { .. } | Delta::SwitchedModel { .. }),
             "nothing after the finish: {delta:?}"
         );
         match delta {
@@ -105,9 +107,15 @@ pub async fn collect(mut deltas: DeltaStream) -> Answer {
             Delta::Finished(reason) => answer.finish = Some(reason),
             Delta::Retrying { attempt, wait, .. } => {
                 indexes.clear();
-                let mut retries = std::mem::take(&mut answer.retries);
+                let (mut retries, switches) = (answer.retries, answer.switches);
                 retries.push((attempt, wait));
-                answer = Answer { retries, ..Answer::default() };
+                answer = Answer { retries, switches, ..Answer::default() };
+            }
+            Delta::SwitchedModel { from, to, status, .. } => {
+                indexes.clear();
+                let (retries, mut switches) = (answer.retries, answer.switches);
+                switches.push((from, to, status));
+                answer = Answer { retries, switches, ..Answer::default() };
             }
         }
     }
