@@ -31,7 +31,7 @@ pub(super) fn json(request: &Request) -> Result<String, ModelError> {
                 function_calling_config: Calling { mode: "ANY", allowed_function_names: [name] },
             }),
         },
-        generation_config: request.max_output_tokens.map(|limit| Generation { max_output_tokens: limit }),
+        generation_config: generation(request),
     };
     serde_json::to_string(&body).map_err(|error| {
         ModelError::new(ErrorClass::Internal, format!("the request could not be written as JSON: {error}"))
@@ -50,7 +50,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    generation_config: Option<Generation>,
+    generation_config: Option<Generation<'a>>,
 }
 
 #[derive(Serialize)]
@@ -88,8 +88,23 @@ struct Calling<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Generation {
-    max_output_tokens: u64,
+struct Generation<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<Cow<'a, Value>>,
+}
+
+fn generation(request: &Request) -> Option<Generation<'_>> {
+    let format = request.response_format.as_ref();
+    let generation = Generation {
+        max_output_tokens: request.max_output_tokens,
+        response_mime_type: format.map(|_| "application/json"),
+        response_json_schema: format.map(|format| tool_parameters(&format.schema)),
+    };
+    (request.max_output_tokens.is_some() || format.is_some()).then_some(generation)
 }
 
 #[derive(Serialize)]

@@ -29,6 +29,10 @@ pub(super) fn json(request: &Request, options: StreamOptions, url: &str) -> Resu
             ToolChoice::Auto => None,
             ToolChoice::Force(name) => Some(Choice { kind: "function", function: Named { name } }),
         },
+        response_format: request.response_format.as_ref().map(|format| AnswerFormat {
+            kind: "json_schema",
+            json_schema: NamedSchema { name: &format.name, schema: tool_parameters(&format.schema) },
+        }),
         max_tokens,
         max_completion_tokens,
         stream: true,
@@ -58,6 +62,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<AnswerFormat<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
@@ -81,6 +87,19 @@ struct Choice<'a> {
 #[derive(Serialize)]
 struct Named<'a> {
     name: &'a str,
+}
+
+#[derive(Serialize)]
+struct AnswerFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    json_schema: NamedSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct NamedSchema<'a> {
+    name: &'a str,
+    schema: Cow<'a, Value>,
 }
 
 #[derive(Serialize)]

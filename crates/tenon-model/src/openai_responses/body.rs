@@ -32,6 +32,14 @@ pub(super) fn json(request: &Request, provider: &str, omitted: Omitted) -> Resul
             ToolChoice::Force(name) => Some(Choice::Force { kind: "function", name }),
         },
         parallel_tool_calls: (has_tools && unless_omitted(Field::ParallelToolCalls)).then_some(true),
+        text: request.response_format.as_ref().map(|format| Text {
+            format: TextFormat {
+                kind: "json_schema",
+                name: &format.name,
+                schema: tool_parameters(&format.schema),
+                strict: false,
+            },
+        }),
         max_output_tokens: request.max_output_tokens,
         stream: true,
         store: unless_omitted(Field::Store).then_some(false),
@@ -58,6 +66,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Text<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,6 +76,20 @@ struct Body<'a> {
     include: Option<[&'static str; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_key: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    format: TextFormat<'a>,
+}
+
+#[derive(Serialize)]
+struct TextFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: &'a str,
+    schema: Cow<'a, Value>,
+    strict: bool,
 }
 
 #[derive(Serialize)]
