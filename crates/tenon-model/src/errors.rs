@@ -300,7 +300,9 @@ fn hint_for(class: ErrorClass, status: Option<u16>, told: &Told, asked: &Asked<'
             asked.model
         )),
         (_, Some(413)) => Some("the request is too large for this server: give it less input".into()),
-        (_, Some(400 | 422)) if told.mentions(&["tool"]) && !told.mentions(&NAMES_A_PLACE) => {
+        (_, Some(400 | 422))
+            if told.mentions(&["tool", "function calling"]) && !told.mentions(&NAMES_A_PLACE) =>
+        {
             Some(format!("the model `{}` may not support tools; choose another with `--model`", asked.model))
         }
         _ => None,
@@ -562,6 +564,11 @@ mod tests {
                 "larger than the model's context",
             ),
             (400, r#"{"error":{"message":"m-1 does not support tools"}}"#, "may not support tools"),
+            (
+                400,
+                r#"{"error":{"message":"Function calling is not enabled for models/m-1"}}"#,
+                "may not support tools",
+            ),
             (402, "", "no credit left"),
             (301, "", "redirects are not followed"),
         ] {

@@ -27,6 +27,7 @@ use assemble::Assembler;
 
 /// The version that is asked for where the base URL names none: the one that has tools for all models.
 const API_VERSION: &str = "v1beta";
+const KEY_HEADER: &str = "x-goog-api-key";
 
 pub struct Gemini {
     server: Arc<Server>,
@@ -89,8 +90,12 @@ impl Server {
         let mut secret_headers = self.endpoint.secret_headers();
         headers.push(("content-type".to_owned(), "application/json".to_owned()));
         headers.push(("accept".to_owned(), "text/event-stream, application/json".to_owned()));
-        if let Some(key) = &self.endpoint.api_key {
-            secret_headers.push(("x-goog-api-key".to_owned(), Secret::new(key.expose().trim())));
+        // A header of the user's own goes before the key.
+        let has_own = secret_headers.iter().any(|(name, _)| {
+            name.eq_ignore_ascii_case(KEY_HEADER) || name.eq_ignore_ascii_case("authorization")
+        });
+        if let Some(key) = self.endpoint.api_key.as_ref().filter(|_| !has_own) {
+            secret_headers.push((KEY_HEADER.to_owned(), Secret::new(key.expose().trim())));
         }
         let url = url(&self.endpoint, &request.model);
         Ok(HttpRequest { url, headers, secret_headers, body: body::json(request)? })

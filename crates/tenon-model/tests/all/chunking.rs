@@ -16,7 +16,7 @@ fn pieces(text: &str, cuts: &[usize]) -> Vec<String> {
     starts.zip(ends).map(|(start, end)| text[start..end].to_owned()).collect()
 }
 
-fn byte_pieces(bytes: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
+pub fn byte_pieces(bytes: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
     cuts.sort_unstable();
     let ends = cuts.iter().copied().chain([bytes.len()]);
@@ -43,7 +43,7 @@ fn call_events(index: usize, name: &str, arguments: &[String]) -> Vec<Value> {
     [open].into_iter().chain(rest).map(|call| delta(json!({"tool_calls": [call]}))).collect()
 }
 
-fn cuts() -> impl Strategy<Value = Vec<usize>> {
+pub fn cuts() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(any::<usize>(), 0..12)
 }
 
