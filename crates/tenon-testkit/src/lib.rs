@@ -29,6 +29,7 @@
 
 mod captured;
 mod cases;
+mod chaos;
 mod cli;
 mod http;
 mod process;
@@ -40,6 +41,7 @@ mod wire;
 
 pub use captured::Captured;
 pub use cases::cases;
+pub use chaos::{Chaos, Mischief};
 pub use cli::{Run, Tenon};
 pub use process::{Running, Signal};
 pub use reply::{Gate, Reply, reply};

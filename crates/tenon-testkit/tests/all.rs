@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "all/chaos.rs"]
+mod chaos;
 #[path = "all/client.rs"]
 mod client;
 #[path = "all/faults.rs"]
@@ -18,3 +20,5 @@ mod wire_gemini;
 mod wire_messages;
 #[path = "all/wire_responses.rs"]
 mod wire_responses;
+#[path = "all/wires.rs"]
+mod wires;

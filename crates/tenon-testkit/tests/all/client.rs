@@ -24,7 +24,19 @@ pub enum End {
 
 impl Connection {
     pub fn open(server: &Server) -> Self {
-        Self(BufReader::new(TcpStream::connect(("127.0.0.1", server.port())).unwrap()))
+        Self::to(server.port())
+    }
+
+    pub fn to(port: u16) -> Self {
+        Self(BufReader::new(TcpStream::connect(("127.0.0.1", port)).unwrap()))
+    }
+
+    /// Everything up to the end of the connection.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // A reset is an end like any other.
+        let _ = self.0.read_to_end(&mut bytes);
+        bytes
     }
 
     pub fn send(&mut self, bytes: &[u8]) {
