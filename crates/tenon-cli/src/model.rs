@@ -3,14 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tenon_config::{ModelFlags, Settings, Surroundings, choose_model, secret_env_names};
-use tenon_core::{Failure, ModelClient};
+use tenon_config::{
+    ModelChoice, ModelFlags, Settings, Surroundings, Wire, choose_fallback, choose_model, secret_env_names,
+};
+use tenon_core::{ErrorClass, Failure, ModelClient};
 use tenon_model::{
-    Endpoint, Http, HttpOptions, OpenAiChat, Places, Recorder, Replayer, RetryPolicy, Retrying, Secret,
-    Timeouts, Transport,
+    Anthropic, Candidate, Endpoint, Fallback, Gemini, Http, HttpOptions, OpenAiChat, OpenAiResponses, Places,
+    Recorder, Replayer, RetryPolicy, Retrying, Secret, TextAsCall, Timeouts, Transport,
 };
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, SchemaMode};
 
 /// The model's name in the output when a cassette answers and none was named.
 const REPLAYED_MODEL: &str = "replay";
@@ -52,17 +54,29 @@ fn replay(
     here: &Surroundings,
     cassette: &Path,
 ) -> Result<Chosen, Failure> {
-    let transport = Arc::new(Replayer::open(cassette, places(here))?);
-    let endpoint = Endpoint {
-        provider: "replay".to_owned(),
-        base_url: "http://127.0.0.1/v1".to_owned(),
-        api_key: None,
-        headers: Vec::new(),
-    };
+    let replayer = Arc::new(Replayer::open(cassette, places(here))?);
     let model =
         args.model.clone().or_else(|| settings.model.clone()).unwrap_or_else(|| REPLAYED_MODEL.to_owned());
+    let wire = replayer.path().map_or(Wire::OpenAiChat, wire_of_path);
+    let mut models = vec![(model.clone(), wire)];
+    for name in &args.fallback_model {
+        let provider = name.split('/').next().and_then(Wire::parse);
+        models.push((name.clone(), provider.unwrap_or(wire)));
+    }
+    for (_, wire) in &models {
+        check_schema_mode(args, *wire)?;
+    }
+    let candidates = models.into_iter().map(|(model, wire)| {
+        let endpoint = Endpoint {
+            provider: "replay".to_owned(),
+            base_url: "http://127.0.0.1/v1".to_owned(),
+            api_key: None,
+            headers: Vec::new(),
+        };
+        Candidate { model, client: client(wire, endpoint, replayer.clone(), settings) }
+    });
     Ok(Chosen {
-        client: with_retries(OpenAiChat::new(endpoint, transport), settings),
+        client: chain(candidates.collect()),
         model,
         why: None,
         warnings: Vec::new(),
@@ -71,27 +85,25 @@ fn replay(
     })
 }
 
+/// The protocol that a recorded request was made in.
+fn wire_of_path(path: &str) -> Wire {
+    let path = path.split('?').next().unwrap_or_default();
+    match path {
+        _ if path.ends_with("/responses") => Wire::OpenAiResponses,
+        _ if path.ends_with("/messages") => Wire::Anthropic,
+        _ if path.ends_with(":streamGenerateContent") => Wire::Gemini,
+        _ => Wire::OpenAiChat,
+    }
+}
+
 fn connect(
     args: &RunArgs,
     settings: &Settings,
     here: &Surroundings,
     started_in: &Path,
 ) -> Result<Chosen, Failure> {
-    let flags = ModelFlags {
-        model: args.model.as_deref(),
-        base_url: args.base_url.as_deref(),
-        api_key_env: args.api_key_env.as_deref(),
-        auth_type: args.auth_type.as_deref(),
-    };
-    let choice = choose_model(flags, settings, &here.env)?;
-    let api_key = choice.api_key.as_deref().map(Secret::new);
-    let secrets: Vec<Secret> = api_key.iter().cloned().collect();
-    let endpoint = Endpoint {
-        provider: choice.provider.clone(),
-        base_url: choice.base_url.clone(),
-        api_key,
-        headers: choice.headers.clone().into_iter().collect(),
-    };
+    let choices = choices(args, settings, here)?;
+    let secrets = choices.iter().filter_map(|choice| choice.api_key.as_deref()).map(Secret::new).collect();
     let network: Arc<dyn Transport> = Arc::new(Http::new(http_options(args, settings, here)));
     let recorder = match &args.record {
         Some(cassette) => {
@@ -101,24 +113,87 @@ fn connect(
         None => None,
     };
     let transport = recorder.clone().map_or(network, |recorder| recorder as Arc<dyn Transport>);
-    Ok(Chosen {
-        client: with_retries(OpenAiChat::new(endpoint, transport), settings),
-        model: choice.model_id,
-        why: choice.why,
-        warnings: choice.notes,
-        cost_usd: choice.loopback.then_some(0.0),
-        recorder,
-    })
+    let first = &choices[0];
+    let (model, why, warnings) = (first.model_id.clone(), first.why.clone(), first.notes.clone());
+    // Only what nobody charges for is known to cost nothing.
+    let cost_usd = choices.iter().all(|choice| choice.loopback).then_some(0.0);
+    let candidates = choices.into_iter().map(|choice| {
+        let endpoint = Endpoint {
+            provider: choice.provider,
+            base_url: choice.base_url,
+            api_key: choice.api_key.as_deref().map(Secret::new),
+            headers: choice.headers.into_iter().collect(),
+        };
+        let client = client(choice.wire, endpoint, Arc::clone(&transport), settings);
+        Candidate { model: choice.model_id, client }
+    });
+    Ok(Chosen { client: chain(candidates.collect()), model, why, warnings, cost_usd, recorder })
 }
 
-fn with_retries(client: OpenAiChat, settings: &Settings) -> Arc<dyn ModelClient> {
+/// The model, then the fallbacks in their order.
+fn choices(args: &RunArgs, settings: &Settings, here: &Surroundings) -> Result<Vec<ModelChoice>, Failure> {
+    let flags = ModelFlags {
+        model: args.model.as_deref(),
+        base_url: args.base_url.as_deref(),
+        api_key_env: args.api_key_env.as_deref(),
+        auth_type: args.auth_type.as_deref(),
+    };
+    let mut choices = vec![choose_model(flags, settings, &here.env)?];
+    for name in &args.fallback_model {
+        let choice = choose_fallback(name, &choices[0], flags, settings, &here.env).map_err(|error| {
+            let mut failure = Failure::from(error);
+            failure.message = format!("`--fallback-model {name}`: {}", failure.message);
+            failure
+        })?;
+        choices.push(choice);
+    }
+    for choice in &choices {
+        check_schema_mode(args, choice.wire)?;
+    }
+    Ok(choices)
+}
+
+/// The Messages API has no response format that takes any schema.
+fn check_schema_mode(args: &RunArgs, wire: Wire) -> Result<(), Failure> {
+    match (args.schema_mode, wire) {
+        (Some(SchemaMode::ResponseFormat | SchemaMode::Auto), Wire::Anthropic) => Err(Failure::new(
+            ErrorClass::Config,
+            "`--schema-mode` asks for a response format, which the `anthropic` protocol does not have",
+        )
+        .hint("leave it out: these models call tools")),
+        _ => Ok(()),
+    }
+}
+
+/// The client of one model: the protocol, answers in a response format, retries.
+fn client(
+    wire: Wire,
+    endpoint: Endpoint,
+    transport: Arc<dyn Transport>,
+    settings: &Settings,
+) -> Arc<dyn ModelClient> {
+    let protocol: Arc<dyn ModelClient> = match wire {
+        Wire::OpenAiResponses => Arc::new(OpenAiResponses::new(endpoint, transport)),
+        Wire::Anthropic => Arc::new(Anthropic::new(endpoint, transport)),
+        Wire::Gemini => Arc::new(Gemini::new(endpoint, transport)),
+        // The last two are no protocols, and never chosen.
+        Wire::OpenAiChat | Wire::Local | Wire::Replay => Arc::new(OpenAiChat::new(endpoint, transport)),
+    };
     let policy = RetryPolicy {
         attempts: settings.retry.attempts(),
         base: settings.retry.base(),
         max_total: settings.retry.max_total(),
         ..RetryPolicy::default()
     };
-    Arc::new(Retrying::new(Arc::new(client), policy))
+    Arc::new(Retrying::new(Arc::new(TextAsCall::new(protocol)), policy))
+}
+
+fn chain(mut candidates: Vec<Candidate>) -> Arc<dyn ModelClient> {
+    let first = candidates.remove(0);
+    match candidates.is_empty() {
+        true => first.client,
+        false => Arc::new(Fallback::new(first, candidates)),
+    }
 }
 
 fn http_options(args: &RunArgs, settings: &Settings, here: &Surroundings) -> HttpOptions {

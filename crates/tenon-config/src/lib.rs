@@ -36,7 +36,7 @@ pub use config_error::ConfigError;
 pub use duration::{DurationError, MAX_DURATION, parse_duration, parse_wall_time};
 pub use load::{ExtraSettings, FileLayer, Loaded, MemoryUse, ProjectTrust, Sources, load};
 pub use memory::{MAX_MEMORY_FILE_BYTES, MAX_MEMORY_TOTAL_BYTES, MemoryFile};
-pub use model_choice::{ChoiceError, ModelChoice, ModelFlags, choose_model};
+pub use model_choice::{ChoiceError, ModelChoice, ModelFlags, choose_fallback, choose_model};
 pub use problem::{Problem, Severity};
 pub use project::project_root;
 pub use providers::Wire;

@@ -11,7 +11,7 @@ use tenon_core::{ErrorClass, Failure};
 
 use crate::base_url::{BaseUrl, Reach, Scheme, parse_base_url};
 use crate::problem::quotable;
-use crate::providers::{BUILT_IN, BuiltIn, Support, Wire, built_in};
+use crate::providers::{BUILT_IN, BuiltIn, Wire, built_in};
 use crate::settings::{Provider, Settings};
 
 /// What the command line says about the model.
@@ -54,38 +54,23 @@ pub fn choose_model(
         Some((None, id)) => (chooser.default_provider(&mut notes)?, id),
         None => (chooser.default_provider(&mut notes)?, None),
     };
-    let wire = candidate.supported_wire(id)?;
-    let base_url = chooser.base_url(&candidate)?;
-    let (api_key_env, api_key) = chooser.key(&candidate, &base_url)?;
-    let (model_id, source) = match id {
-        Some(id) => (id.to_owned(), None),
-        None => chooser.default_model(&candidate).map(|(id, source)| (id, Some(source)))?,
-    };
-    if model_id.chars().any(char::is_control) {
-        return Err(ChoiceError::config(
-            format!("the model name `{}` holds control characters", quotable(&model_id)),
-            "name a model with `--model`",
-        ));
-    }
-    let why = source.map(|source| {
-        let credentials = match (&api_key, &api_key_env) {
-            (Some(_), Some(variable)) => format!("`{variable}` is set"),
-            _ => format!("there is a server at `{}`", base_url.text),
-        };
-        format!("model `{}/{model_id}`: {credentials}, {source}", candidate.name)
-    });
-    Ok(ModelChoice {
-        headers: candidate.settings.map(|provider| provider.headers.clone()).unwrap_or_default(),
-        provider: candidate.name,
-        wire,
-        model_id,
-        loopback: base_url.reach == Reach::Loopback,
-        base_url: base_url.text,
-        api_key_env,
-        api_key,
-        why,
-        notes,
-    })
+    chooser.complete(candidate, id, notes)
+}
+
+/// The model to ask when `first` cannot answer. A name without a provider is one of the same provider;
+/// what the flags say about address and key is about that provider, and no other.
+pub fn choose_fallback(
+    name: &str,
+    first: &ModelChoice,
+    flags: ModelFlags<'_>,
+    settings: &Settings,
+    env: &BTreeMap<String, String>,
+) -> Result<ModelChoice, ChoiceError> {
+    let names_only = Chooser { flags: ModelFlags::default(), settings, env };
+    let (provider, id) = names_only.split(name.trim());
+    let provider = provider.unwrap_or_else(|| first.provider.clone());
+    let chooser = if provider == first.provider { Chooser { flags, ..names_only } } else { names_only };
+    chooser.complete(chooser.candidate(&provider), id, Vec::new())
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -104,8 +89,9 @@ impl ChoiceError {
     }
 
     fn no_credentials(message: impl Into<String>) -> ChoiceError {
-        let hint = "set a key (`OPENAI_API_KEY`), point `OPENAI_BASE_URL` to a server on this machine \
-                    (`http://127.0.0.1:8080/v1`), or replay a cassette with `--replay FILE`";
+        let hint = "set a key (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`), point \
+                    `OPENAI_BASE_URL` to a server on this machine (`http://127.0.0.1:8080/v1`), or \
+                    replay a cassette with `--replay FILE`";
         ChoiceError::NoCredentials { message: message.into(), hint: hint.to_owned() }
     }
 }
@@ -158,7 +144,7 @@ impl<'a> Chooser<'a> {
         Candidate { name: name.to_owned(), built_in: built_in(name), settings: self.settings.provider(name) }
     }
 
-    /// Named by `--auth-type`, or the first with credentials that this version can talk to.
+    /// Named by `--auth-type`, or the first with credentials.
     fn default_provider(&self, notes: &mut Vec<String>) -> Result<Candidate<'a>, ChoiceError> {
         if let Some(named) = filled(self.flags.auth_type) {
             return if self.is_known(named) {
@@ -166,7 +152,7 @@ impl<'a> Chooser<'a> {
             } else {
                 Err(ChoiceError::config(
                     format!("`--auth-type {}` names no known provider", quotable(named)),
-                    "use `openai`, or a provider named in settings",
+                    "use `openai`, `anthropic`, `gemini`, or a provider named in settings",
                 ))
             };
         }
@@ -180,14 +166,53 @@ impl<'a> Chooser<'a> {
         if usable.is_empty() {
             return Err(ChoiceError::no_credentials("no credentials for any model were found"));
         }
-        let supported = |candidate: &Candidate<'_>| candidate.wire().support() == Support::Yes;
-        let taken = usable.iter().position(supported).unwrap_or(0);
         if usable.len() > 1 {
             let names: Vec<String> = usable.iter().map(|candidate| format!("`{}`", candidate.name)).collect();
-            let name = &usable[taken].name;
+            let name = &usable[0].name;
             notes.push(format!("credentials for {} are set; `{name}` is used", names.join(", ")));
         }
-        Ok(usable.swap_remove(taken))
+        Ok(usable.swap_remove(0))
+    }
+
+    /// Fills in what the name leaves open.
+    fn complete(
+        &self,
+        candidate: Candidate<'a>,
+        id: Option<&str>,
+        notes: Vec<String>,
+    ) -> Result<ModelChoice, ChoiceError> {
+        let wire = candidate.supported_wire()?;
+        let base_url = self.base_url(&candidate)?;
+        let (api_key_env, api_key) = self.key(&candidate, &base_url)?;
+        let (model_id, source) = match id {
+            Some(id) => (id.to_owned(), None),
+            None => self.default_model(&candidate).map(|(id, source)| (id, Some(source)))?,
+        };
+        if model_id.chars().any(char::is_control) {
+            return Err(ChoiceError::config(
+                format!("the model name `{}` holds control characters", quotable(&model_id)),
+                "name a model with `--model`",
+            ));
+        }
+        let why = source.map(|source| {
+            let credentials = match (&api_key, &api_key_env) {
+                (Some(_), Some(variable)) => format!("`{variable}` is set"),
+                _ => format!("there is a server at `{}`", base_url.text),
+            };
+            format!("model `{}/{model_id}`: {credentials}, {source}", candidate.name)
+        });
+        Ok(ModelChoice {
+            headers: candidate.settings.map(|provider| provider.headers.clone()).unwrap_or_default(),
+            provider: candidate.name,
+            wire,
+            model_id,
+            loopback: base_url.reach == Reach::Loopback,
+            base_url: base_url.text,
+            api_key_env,
+            api_key,
+            why,
+            notes,
+        })
     }
 
     /// The built-in providers whose keys are looked for, then the user's own in the order of the file.
@@ -312,34 +337,18 @@ impl Candidate<'_> {
         from_settings.or_else(|| self.built_in.map(|provider| provider.wire)).unwrap_or(Wire::OpenAiChat)
     }
 
-    fn supported_wire(&self, id: Option<&str>) -> Result<Wire, ChoiceError> {
-        let wire = self.wire();
-        if wire.support() == Support::Yes {
-            return Ok(wire);
+    fn supported_wire(&self) -> Result<Wire, ChoiceError> {
+        match self.wire() {
+            Wire::Replay => Err(ChoiceError::config(
+                "`replay` is not a model to name",
+                "replay a cassette with `--replay FILE`",
+            )),
+            Wire::Local => Err(ChoiceError::config(
+                "the embedded model is not in this version",
+                "use a model server on this machine: set `OPENAI_BASE_URL`, or `--model ollama/…`",
+            )),
+            wire @ (Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Gemini) => Ok(wire),
         }
-        let name = &self.name;
-        let (message, hint) = match wire {
-            Wire::Replay => (
-                "`replay` is not a model to name".to_owned(),
-                "replay a cassette with `--replay FILE`".to_owned(),
-            ),
-            Wire::Local => (
-                "the embedded model is not in this version".to_owned(),
-                "use a model server on this machine: set `OPENAI_BASE_URL`, or `--model ollama/…`".to_owned(),
-            ),
-            _ => (
-                format!("the provider `{name}` speaks the `{}` protocol, which is not in this version", wire.name()),
-                match id {
-                    Some(id) => format!(
-                        "use a server with the OpenAI protocol; `--model openai/{name}/{}` asks one for `{name}/{}`",
-                        quotable(id),
-                        quotable(id)
-                    ),
-                    None => "use `openai`: set `OPENAI_API_KEY`, or point `OPENAI_BASE_URL` to a server on this machine".to_owned(),
-                },
-            ),
-        };
-        Err(ChoiceError::config(message, hint))
     }
 
     fn key_env(&self) -> Option<&str> {

@@ -44,13 +44,6 @@ pub enum Wire {
     Replay,
 }
 
-/// Can this version speak it?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Support {
-    Yes,
-    NotInThisVersion,
-}
-
 impl Wire {
     /// What `providers.*.wire` may say: the protocols of servers.
     pub const NAMES: [&'static str; 4] = ["openai", "openai-responses", "anthropic", "gemini"];
@@ -73,15 +66,6 @@ impl Wire {
             Wire::Gemini => "gemini",
             Wire::Local => "local",
             Wire::Replay => "replay",
-        }
-    }
-
-    pub(crate) fn support(self) -> Support {
-        match self {
-            Wire::OpenAiChat => Support::Yes,
-            Wire::OpenAiResponses | Wire::Anthropic | Wire::Gemini | Wire::Local | Wire::Replay => {
-                Support::NotInThisVersion
-            }
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tenon_config::{ChoiceError, ModelChoice, ModelFlags, Settings, Wire, choose_model, is_loopback_url};
+use tenon_config::{
+    ChoiceError, ModelChoice, ModelFlags, Settings, Wire, choose_fallback, choose_model, is_loopback_url,
+};
 use tenon_core::Failure;
 
 use crate::place::settings;
@@ -137,31 +139,104 @@ fn the_first_provider_with_credentials_and_a_note_when_there_are_several() {
 }
 
 #[test]
-fn protocols_of_a_later_version_say_so() {
-    let later = "which is not in this version";
-    for (ask, provider) in [
-        (ask(&[("ANTHROPIC_API_KEY", "k")]), "anthropic"),
-        (ask(&[("ANTHROPIC_API_KEY", "k"), ("GEMINI_API_KEY", "k")]), "anthropic"),
-        (ask(&[("GEMINI_API_KEY", "k")]), "gemini"),
-        (ask(&[OPENAI]).model("anthropic"), "anthropic"),
-        (ask(&[OPENAI]).model("gemini/x"), "gemini"),
-        (ask(&[OPENAI]).model("openai-responses/x"), "openai-responses"),
-        (ask(&[OPENAI]).auth_type("anthropic"), "anthropic"),
+fn every_protocol_of_a_server_can_be_named() {
+    let anthropic = ("ANTHROPIC_API_KEY", "k-anthropic");
+    let gemini = ("GEMINI_API_KEY", "k-gemini");
+    let all = [OPENAI, anthropic, gemini];
+    let at_anthropic = "https://api.anthropic.com + k-anthropic";
+    let at_google = "https://generativelanguage.googleapis.com + k-gemini";
+    for (ask, chosen, wire) in [
+        (ask(&[anthropic]), format!("anthropic/claude-sonnet-4-5 @ {at_anthropic}"), Wire::Anthropic),
+        (ask(&[anthropic, gemini]), format!("anthropic/claude-sonnet-4-5 @ {at_anthropic}"), Wire::Anthropic),
+        (ask(&[gemini]), format!("gemini/gemini-2.5-flash @ {at_google}"), Wire::Gemini),
+        // A bare name is asked for where there are credentials.
+        (ask(&[gemini]).model("g"), format!("gemini/g @ {at_google}"), Wire::Gemini),
+        (ask(&all).model("anthropic/a"), format!("anthropic/a @ {at_anthropic}"), Wire::Anthropic),
+        (ask(&all).model("gemini"), format!("gemini/gemini-2.5-flash @ {at_google}"), Wire::Gemini),
+        (
+            ask(&all).auth_type("anthropic").model("a"),
+            format!("anthropic/a @ {at_anthropic}"),
+            Wire::Anthropic,
+        ),
+        (
+            ask(&all).auth_type("gemini").model("anthropic/a"),
+            format!("anthropic/a @ {at_anthropic}"),
+            Wire::Anthropic,
+        ),
+        (
+            ask(&all).model("openai-responses/r"),
+            "openai-responses/r @ https://api.openai.com/v1 + k-openai".to_owned(),
+            Wire::OpenAiResponses,
+        ),
+        (
+            ask(&all).model("openai-responses"),
+            "openai-responses/gpt-5-mini @ https://api.openai.com/v1 + k-openai".to_owned(),
+            Wire::OpenAiResponses,
+        ),
     ] {
-        let (code, message, _) = ask.refused();
-        assert_eq!(
-            (code, message),
-            (52, format!("the provider `{provider}` speaks the `{provider}` protocol, {later}"))
-        );
+        assert_eq!((ask.chosen(), ask.choose().unwrap().wire), (chosen, wire));
+    }
+    for (variable, url, model) in [
+        ("ANTHROPIC_BASE_URL", "http://127.0.0.1:1", "anthropic/m"),
+        ("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:2/v1beta", "gemini/m"),
+        ("OPENAI_BASE_URL", "http://127.0.0.1:3/v1", "openai-responses/m"),
+    ] {
+        // No key is needed on this machine, and a model may be named by a variable.
+        assert_eq!(ask(&[(variable, url)]).model(model).chosen(), format!("{model} @ {url}"));
     }
     assert_eq!(
-        ask(&[OPENAI]).model("anthropic/claude-x").refused().2,
-        "use a server with the OpenAI protocol; `--model openai/anthropic/claude-x` asks one for `anthropic/claude-x`"
+        ask(&[("ANTHROPIC_BASE_URL", "http://127.0.0.1:1"), ("ANTHROPIC_MODEL", "m")]).chosen(),
+        "anthropic/m @ http://127.0.0.1:1"
     );
+    assert_eq!(
+        ask(&[gemini, ("GEMINI_MODEL", "m")]).choose().unwrap().why.unwrap(),
+        "model `gemini/m`: `GEMINI_API_KEY` is set, `GEMINI_MODEL` names the model"
+    );
+}
+
+#[test]
+fn what_is_no_server_says_so() {
     let (code, message, _) = ask(&[OPENAI]).model("local").refused();
     assert_eq!((code, message.as_str()), (52, "the embedded model is not in this version"));
     let (code, _, hint) = ask(&[OPENAI]).model("replay").refused();
     assert_eq!((code, hint.as_str()), (52, "replay a cassette with `--replay FILE`"));
+}
+
+#[test]
+fn a_fallback_has_its_own_provider_and_key() {
+    let anthropic = ("ANTHROPIC_API_KEY", "k-anthropic");
+    let env = [OPENAI, anthropic, ("FLAG", "k-flag")];
+    let fallback = |ask: &Ask<'_>, name: &str| {
+        let first = ask.choose().unwrap();
+        choose_fallback(name, &first, ask.flags, &ask.settings, &ask.env).map(|choice| {
+            format!(
+                "{}/{} @ {} + {}",
+                choice.provider,
+                choice.model_id,
+                choice.base_url,
+                choice.api_key.unwrap()
+            )
+        })
+    };
+    let elsewhere = ask(&env).model("openai/a").base_url("https://llm.example/v1").key_env("FLAG");
+    for (name, chosen) in [
+        // A bare name is a model of the same provider, wherever that is.
+        ("b", "openai/b @ https://llm.example/v1 + k-flag"),
+        ("openai/b", "openai/b @ https://llm.example/v1 + k-flag"),
+        ("Qwen/b", "openai/Qwen/b @ https://llm.example/v1 + k-flag"),
+        // The flags are not about another one.
+        ("anthropic/b", "anthropic/b @ https://api.anthropic.com + k-anthropic"),
+        ("anthropic", "anthropic/claude-sonnet-4-5 @ https://api.anthropic.com + k-anthropic"),
+    ] {
+        assert_eq!(fallback(&elsewhere, name).unwrap(), chosen, "{name}");
+    }
+    let by_type = ask(&env).auth_type("anthropic").model("a");
+    assert_eq!(fallback(&by_type, "b").unwrap(), "anthropic/b @ https://api.anthropic.com + k-anthropic");
+    let failure = Failure::from(fallback(&elsewhere, "gemini/g").unwrap_err());
+    assert_eq!(
+        (failure.exit_code(), failure.message.as_str()),
+        (41, "no key for `gemini`: `GEMINI_API_KEY` is not set")
+    );
 }
 
 #[test]
@@ -178,8 +253,8 @@ fn without_credentials_there_are_three_remedies() {
         assert_eq!((code, message.as_str()), (41, "no credentials for any model were found"));
         assert_eq!(
             hint,
-            "set a key (`OPENAI_API_KEY`), point `OPENAI_BASE_URL` to a server on this machine \
-             (`http://127.0.0.1:8080/v1`), or replay a cassette with `--replay FILE`"
+            "set a key (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`), point `OPENAI_BASE_URL` to a \
+             server on this machine (`http://127.0.0.1:8080/v1`), or replay a cassette with `--replay FILE`"
         );
     }
     let (code, message, _) = ask(&[]).model("openai/gpt-x").refused();
@@ -296,10 +371,18 @@ fn a_provider_of_ones_own() {
     assert_eq!(ask(&[corp]).settings(own).choose().unwrap().provider, "corp");
     assert_eq!(ask(&[]).settings(own).model("m").choose().unwrap().provider, "box");
     assert_eq!(ask(&[corp, OPENAI]).settings(own).choose().unwrap().provider, "openai");
-    // One that this version can talk to comes before one that it cannot.
-    assert_eq!(ask(&[corp, ("ANTHROPIC_API_KEY", "k")]).settings(own).choose().unwrap().provider, "corp");
     let choice = ask(&[corp]).settings(own).model("corp/m").choose().unwrap();
     assert_eq!((choice.wire, choice.headers["X-Team"].as_str()), (Wire::OpenAiChat, "tools"));
+    for (name, wire) in [
+        ("openai", Wire::OpenAiChat),
+        ("openai-responses", Wire::OpenAiResponses),
+        ("anthropic", Wire::Anthropic),
+        ("gemini", Wire::Gemini),
+    ] {
+        let own =
+            format!(r#"{{ "providers": {{ "x": {{ "wire": "{name}", "baseUrl": "http://[::1]:1" }} }} }}"#);
+        assert_eq!(ask(&[]).settings(&own).model("x/m").choose().unwrap().wire, wire);
+    }
     let bare = r#"{ "providers": { "corp": { "wire": "openai" } } }"#;
     let (code, message, _) = ask(&[]).settings(bare).model("corp/m").refused();
     assert_eq!((code, message.as_str()), (52, "the provider `corp` has no base URL"));

@@ -19,6 +19,7 @@ use crate::{HttpRequest, HttpResponse, Places, Transport};
 const MAX_CASSETTE_BYTES: u64 = 256 << 20;
 
 pub struct Replayer {
+    first_path: Option<String>,
     places: Places,
     hider: Hider,
     state: Mutex<State>,
@@ -30,6 +31,7 @@ struct State {
 }
 
 struct Track {
+    path: String,
     comparable: Value,
     response: Response,
     played: Played,
@@ -50,7 +52,13 @@ impl Replayer {
             unusable(message, "record it again with `--record`")
         })?;
         let hider = Hider::new(&places, &[]);
-        Ok(Replayer { places, hider, state: Mutex::new(State { tracks, requests: 0 }) })
+        let first_path = tracks.first().map(|track| track.path.clone());
+        Ok(Replayer { first_path, places, hider, state: Mutex::new(State { tracks, requests: 0 }) })
+    }
+
+    /// Where the first recorded request went, without the host.
+    pub fn path(&self) -> Option<&str> {
+        self.first_path.as_deref()
     }
 
     fn answer(&self, exchange: &HttpRequest) -> Result<HttpResponse, ModelError> {
@@ -147,6 +155,7 @@ fn parse(text: &str) -> Result<Vec<Track>, Problem> {
         .map(|(at, line)| match serde_json::from_str::<Exchange>(line) {
             Ok(exchange) => Ok(Track {
                 comparable: comparable(&exchange.request.body),
+                path: exchange.request.path,
                 response: exchange.response,
                 played: Played::NotYet,
             }),
