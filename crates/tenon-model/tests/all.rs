@@ -32,6 +32,14 @@ mod gemini_server;
 mod network;
 #[path = "all/request_body.rs"]
 mod request_body;
+#[path = "all/responses.rs"]
+mod responses;
+#[path = "all/responses_body.rs"]
+mod responses_body;
+#[path = "all/responses_chunking.rs"]
+mod responses_chunking;
+#[path = "all/responses_failures.rs"]
+mod responses_failures;
 #[path = "all/retry.rs"]
 mod retry;
 #[path = "all/support.rs"]

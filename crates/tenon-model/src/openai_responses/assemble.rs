@@ -257,24 +257,29 @@ impl Assembler {
 
     fn give_arguments(&mut self, at: usize, raw: Option<&RawValue>, pieces: Pieces, give: Give<'_>) {
         let Some(piece) = raw.and_then(arguments) else { return };
-        let item = &mut self.items[at];
-        if item.state == State::Done {
-            return;
-        }
-        if !item.name.is_empty() {
+        let is_named = !self.items[at].name.is_empty();
+        if is_named && pieces == Pieces::Fragment {
             self.start(at, give);
         }
         let item = &mut self.items[at];
-        let is_told = item.state == State::Started;
-        if pieces == Pieces::Whole && is_other_json(&item.given.text, &piece) {
-            // What was streamed is spoiled, and this is what it should have been.
-            item.given.text = piece.into_owned();
-            if is_told {
-                let arguments = item.given.text.clone();
-                give(Delta::ToolCallRestored { index: at, arguments });
+        match (item.state, pieces) {
+            (State::Done, _) => {}
+            // Nobody has seen it yet, so all of it is better than pieces that may be another call's.
+            (State::Hinted | State::Opened, Pieces::Whole) => item.given.text = piece.into_owned(),
+            (State::Started, Pieces::Whole) if is_other_json(&item.given.text, &piece) => {
+                // What was streamed is spoiled, and this is what it should have been.
+                item.given.text = piece.into_owned();
+                give(Delta::ToolCallRestored { index: at, arguments: item.given.text.clone() });
             }
-        } else if let Some(fragment) = item.given.take(&piece, pieces).filter(|_| is_told) {
-            give(Delta::ToolCallArguments { index: at, fragment });
+            (State::Hinted | State::Opened, Pieces::Fragment) => item.given.text.push_str(&piece),
+            (State::Started, _) => {
+                if let Some(fragment) = item.given.take(&piece, pieces) {
+                    give(Delta::ToolCallArguments { index: at, fragment });
+                }
+            }
+        }
+        if is_named {
+            self.start(at, give);
         }
     }
 
