@@ -7,20 +7,14 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolChoice};
+use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolChoice, ToolSpec};
 
 use super::native;
 use super::refusals::{Field, Omitted};
-use crate::adapt::{Offer, Target, answer_schema, object_arguments};
+use crate::adapt::{object_arguments, tool_parameters};
 
-pub(super) fn json(
-    request: &Request,
-    offers: &[Offer<'_>],
-    target: Target,
-    provider: &str,
-    omitted: Omitted,
-) -> Result<String, ModelError> {
-    let tools: Vec<_> = offers.iter().map(tool).collect();
+pub(super) fn json(request: &Request, provider: &str, omitted: Omitted) -> Result<String, ModelError> {
+    let tools: Vec<_> = request.tools.iter().map(tool).collect();
     let unless_omitted = |field: Field| !omitted.has(field);
     let cache_key = match unless_omitted(Field::PromptCacheKey) {
         true => Some(cache_key(&request.system, &tools).map_err(unwritable)?),
@@ -38,9 +32,13 @@ pub(super) fn json(
             ToolChoice::Force(name) => Some(Choice::Force { kind: "function", name }),
         },
         parallel_tool_calls: (has_tools && unless_omitted(Field::ParallelToolCalls)).then_some(true),
-        text: request.response_format.as_ref().map(|format| {
-            let (schema, strict) = answer_schema(&format.schema, target, omitted.strictness());
-            Text { format: TextFormat { kind: "json_schema", name: &format.name, schema, strict } }
+        text: request.response_format.as_ref().map(|format| Text {
+            format: TextFormat {
+                kind: "json_schema",
+                name: &format.name,
+                schema: tool_parameters(&format.schema),
+                strict: false,
+            },
         }),
         max_output_tokens: request.max_output_tokens,
         stream: true,
@@ -90,7 +88,7 @@ struct TextFormat<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     name: &'a str,
-    schema: Value,
+    schema: Cow<'a, Value>,
     strict: bool,
 }
 
@@ -100,18 +98,18 @@ struct Tool<'a> {
     kind: &'static str,
     name: &'a str,
     description: &'a str,
-    parameters: &'a Value,
+    parameters: Cow<'a, Value>,
     /// Said, because here the default is `true`.
     strict: bool,
 }
 
-fn tool<'a>(offer: &'a Offer<'_>) -> Tool<'a> {
+fn tool(spec: &ToolSpec) -> Tool<'_> {
     Tool {
         kind: "function",
-        name: offer.name,
-        description: &offer.description,
-        parameters: &offer.parameters,
-        strict: offer.strict,
+        name: &spec.name,
+        description: &spec.description,
+        parameters: tool_parameters(&spec.parameters),
+        strict: false,
     }
 }
 
