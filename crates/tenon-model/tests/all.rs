@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "all/adapt.rs"]
+mod adapt;
+#[path = "all/adapt_prop.rs"]
+mod adapt_prop;
 #[path = "all/answers.rs"]
 mod answers;
 #[path = "all/anthropic.rs"]
@@ -40,6 +44,8 @@ mod responses_body;
 mod responses_chunking;
 #[path = "all/responses_failures.rs"]
 mod responses_failures;
+#[path = "all/responses_server.rs"]
+mod responses_server;
 #[path = "all/retry.rs"]
 mod retry;
 #[path = "all/support.rs"]

@@ -49,7 +49,7 @@ fn a_failure_that_is_not_explained_may_pass() {
         json!({"type": "response.cancelled", "response": {"status": "cancelled"}}),
         json!({"type": "response.completed", "response": {"status": "failed"}}),
     ] {
-        let error = failure(&[event.clone()]);
+        let error = failure(std::slice::from_ref(&event));
         assert_eq!((error.class, error.retryable), (ErrorClass::Network, true), "{event}");
     }
 }
