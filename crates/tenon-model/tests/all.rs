@@ -2,10 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[path = "all/adapt.rs"]
-mod adapt;
-#[path = "all/adapt_prop.rs"]
-mod adapt_prop;
 #[path = "all/answers.rs"]
 mod answers;
 #[path = "all/anthropic.rs"]
