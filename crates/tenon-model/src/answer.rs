@@ -3,9 +3,10 @@
 //!
 //! What the events of a wire mean is its [`Reader`]'s business.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt};
 use tenon_core::{Delta, ModelError};
 
 use crate::ByteStream;
@@ -86,13 +87,21 @@ async fn whole(
     })
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    NoEvent,
+    Events,
+}
+
 async fn streamed(
     body: ByteStream,
     reader: &mut impl Reader,
     asked: &Asked<'_>,
     out: &Out,
 ) -> Result<(), ModelError> {
-    let mut events = Events::new(body);
+    let start = Arc::<Mutex<Vec<u8>>>::default();
+    let mut events = Events::new(keeping_start(body, Arc::clone(&start)));
+    let mut seen = Seen::NoEvent;
     loop {
         let event = match reader.is_finished() {
             true => tokio::time::timeout(TAIL_WAIT, events.next()).await.unwrap_or(None),
@@ -102,6 +111,7 @@ async fn streamed(
             Some(Ok(event)) => event,
             // The answer itself is complete: what breaks after it does not matter.
             None | Some(Err(_)) if reader.is_finished() => return Ok(()),
+            None if seen == Seen::NoEvent => return Err(without_events(&start, asked)),
             None => return Err(errors::half_an_answer()),
             Some(Err(error)) => return Err(error),
         };
@@ -109,6 +119,7 @@ async fn streamed(
         if data.is_empty() {
             continue;
         }
+        seen = Seen::Events;
         match reader.event(&event, &mut |delta| out.push(delta)) {
             Ok(Next::More) => out.pause().await,
             Ok(Next::Done) => {
@@ -124,5 +135,33 @@ async fn streamed(
             Err(Trouble::ErrorReport) => return Err(errors::from_error_json(data, asked)),
             Err(Trouble::Failed(error)) => return Err(error),
         }
+    }
+}
+
+/// How much of a body is kept, to say what it was if it was no answer.
+const KEPT_BYTES: usize = 512;
+
+fn keeping_start(body: ByteStream, start: Arc<Mutex<Vec<u8>>>) -> ByteStream {
+    Box::pin(body.inspect(move |chunk| {
+        let mut start = start.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Ok(chunk), Some(room)) = (chunk, KEPT_BYTES.checked_sub(start.len())) {
+            start.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        }
+    }))
+}
+
+/// The body is over, and nothing in it was an event.
+fn without_events(start: &Mutex<Vec<u8>>, asked: &Asked<'_>) -> ModelError {
+    let start = start.lock().unwrap_or_else(PoisonError::into_inner);
+    let start = String::from_utf8_lossy(&start);
+    let text = start.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() {
+        return errors::empty_body();
+    }
+    let name = text.split([':', '\r', '\n']).next().unwrap_or_default();
+    match ["", "data", "event", "id", "retry"].contains(&name) {
+        // A stream that has only said that it is there.
+        true => errors::half_an_answer(),
+        false => errors::not_an_answer(text, asked),
     }
 }

@@ -11,7 +11,8 @@
 //! | 409, 500, other 5xx but 501 and 505; `server_error`, `api_error`, `internal…` | protocol | yes |
 //! | 3xx, 400, 404, 413, 422, any other 4xx, 501, 505 | protocol | no |
 //! | an error in the middle of a stream, or with status 200 | by its `code` and `type`, as above | as above |
-//! | an HTML page or no JSON with status 200 | protocol | no |
+//! | a web page, plain text or no JSON with status 200 | protocol | no |
+//! | an empty body with status 200 | protocol | yes |
 //! | DNS, connect, read, time-outs, half an answer | network | yes |
 //! | TLS certificate not accepted | network | no |
 //! | a key that would travel in the clear, an address that is no URL | config | no |
@@ -28,6 +29,9 @@ use crate::endpoint::hide_secrets;
 const MAX_SERVER_MESSAGE_CHARS: usize = 500;
 /// How much of an error answer is read.
 pub(crate) const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
+
+const BASE_URL_HINT: &str =
+    "check the base URL (with the version, such as `/v1`, where the provider wants it) and any proxy in between";
 
 /// Who was asked, for messages.
 pub(crate) struct Asked<'a> {
@@ -63,10 +67,7 @@ pub(crate) fn from_error_json(text: &str, asked: &Asked<'_>) -> ModelError {
 /// The answer is a web page: a login page of a proxy, or the wrong address.
 pub(crate) fn web_page(url: &str) -> ModelError {
     ModelError {
-        hint: Some(
-            "check the base URL (with the version, such as `/v1`, where the provider wants it) and any proxy in between"
-                .into(),
-        ),
+        hint: Some(BASE_URL_HINT.into()),
         ..ModelError::new(
             ErrorClass::Protocol,
             format!("`{url}` answered with a web page, not with a model's answer"),
@@ -78,6 +79,25 @@ pub(crate) fn web_page(url: &str) -> ModelError {
 pub(crate) fn not_json(text: &str, asked: &Asked<'_>) -> ModelError {
     let shown = shorten(&hide_secrets(text, asked.secrets), 120);
     ModelError::new(ErrorClass::Protocol, format!("the server sent something that is not JSON: `{shown}`"))
+}
+
+/// The answer is some text, and no event in it.
+pub(crate) fn not_an_answer(text: &str, asked: &Asked<'_>) -> ModelError {
+    let shown = shorten(&hide_secrets(text, asked.secrets), 120);
+    ModelError {
+        hint: Some(BASE_URL_HINT.into()),
+        ..ModelError::new(
+            ErrorClass::Protocol,
+            format!("the server answered 200 with something that is not an answer: `{shown}`"),
+        )
+    }
+}
+
+pub(crate) fn empty_body() -> ModelError {
+    ModelError {
+        retryable: true,
+        ..ModelError::new(ErrorClass::Protocol, "the server answered 200 with an empty body")
+    }
 }
 
 /// The stream ended, but the answer had not.

@@ -105,7 +105,7 @@ impl Http {
         let timeouts = self.options.timeouts;
         let first_byte = Instant::now() + timeouts.first_byte;
         let response = match timeout_at(first_byte, call.body(request.body).send()).await {
-            Err(_) => return Err(no_first_byte(timeouts)),
+            Err(_) => return Err(no_first_byte(&shown, timeouts)),
             Ok(Err(error)) => return Err(send_failed(&error, &shown, timeouts)),
             Ok(Ok(response)) => response,
         };
@@ -115,7 +115,7 @@ impl Http {
             .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
             .collect();
         let status = response.status().as_u16();
-        Ok(HttpResponse { status, headers, body: body(response, first_byte, timeouts) })
+        Ok(HttpResponse { status, headers, body: body(response, shown, first_byte, timeouts) })
     }
 }
 
@@ -198,12 +198,12 @@ fn refuse_keys_in_the_clear(request: &HttpRequest, url: &Url, shown: &str) -> Re
 }
 
 /// The body, with a deadline on every piece.
-fn body(response: reqwest::Response, first_byte: Instant, timeouts: Timeouts) -> ByteStream {
-    let start = (response.bytes_stream().boxed(), Waiting::ForFirstByte);
+fn body(response: reqwest::Response, shown: String, first_byte: Instant, timeouts: Timeouts) -> ByteStream {
+    let start = (response.bytes_stream().boxed(), Waiting::ForFirstByte(shown));
     Box::pin(stream::unfold(Some(start), move |state| async move {
         let (mut chunks, waiting) = state?;
-        let deadline = match waiting {
-            Waiting::ForFirstByte => first_byte,
+        let deadline = match &waiting {
+            Waiting::ForFirstByte(_) => first_byte,
             Waiting::ForMore => Instant::now() + timeouts.idle,
         };
         match timeout_at(deadline, chunks.next()).await {
@@ -211,7 +211,7 @@ fn body(response: reqwest::Response, first_byte: Instant, timeouts: Timeouts) ->
             Ok(Some(Err(_))) => Some((Err(half_an_answer()), None)),
             Ok(None) => None,
             Err(_) => match waiting {
-                Waiting::ForFirstByte => Some((Err(no_first_byte(timeouts)), None)),
+                Waiting::ForFirstByte(shown) => Some((Err(no_first_byte(&shown, timeouts)), None)),
                 Waiting::ForMore => {
                     let silence = seconds(timeouts.idle);
                     let message = format!("nothing came for {silence} in the middle of the answer");
@@ -222,14 +222,14 @@ fn body(response: reqwest::Response, first_byte: Instant, timeouts: Timeouts) ->
     }))
 }
 
-#[derive(Clone, Copy)]
 enum Waiting {
-    ForFirstByte,
+    /// From this address.
+    ForFirstByte(String),
     ForMore,
 }
 
-fn no_first_byte(timeouts: Timeouts) -> ModelError {
-    network(format!("no first byte after {}", seconds(timeouts.first_byte)))
+fn no_first_byte(shown: &str, timeouts: Timeouts) -> ModelError {
+    network(format!("the server at `{shown}` did not answer within {}", seconds(timeouts.first_byte)))
 }
 
 fn send_failed(error: &reqwest::Error, shown: &str, timeouts: Timeouts) -> ModelError {

@@ -10,6 +10,7 @@ use crate::ByteStream;
 pub(crate) enum Peeked {
     Json(ByteStream),
     Html,
+    /// As far as one can tell from the first character.
     Events(ByteStream),
 }
 

@@ -1,6 +1,6 @@
 //! Text, thinking, usage and endings in the forms that servers are known to send.
 
-use tenon_core::{FinishReason, Usage};
+use tenon_core::{ErrorClass, FinishReason, Usage};
 use tenon_testkit::{Server, Value, json, reply};
 
 use crate::support::{Answer, ask, client, delta, finish, read, read_events, request, sse};
@@ -182,7 +182,8 @@ fn an_answer_ends_with_a_reason_or_with_done() {
         (text.trim_end().to_owned(), false),
         (format!("{text}data: {{\"choi"), false),
         (format!("{text}{reason}data: {{\"choi"), true),
-        (String::new(), false),
+        (": here\n\n".to_owned(), false),
+        ("event: ping\n\n".to_owned(), false),
     ] {
         let answer = read(vec![body.clone().into_bytes()]);
         assert_eq!(answer.error.is_none(), whole, "{body:?}: {answer:?}");
@@ -191,6 +192,27 @@ fn an_answer_ends_with_a_reason_or_with_done() {
             assert_eq!(error.message, "the connection closed in the middle of the answer");
             assert!(error.retryable);
         }
+    }
+}
+
+#[test]
+fn a_success_without_an_answer_says_what_it_was() {
+    for body in ["", "\n\n", "\u{feff}", " \r\n"] {
+        let answer = read(vec![body.as_bytes().to_vec()]);
+        let error = answer.error();
+        assert_eq!(error.message, "the server answered 200 with an empty body", "{body:?}");
+        assert_eq!((error.class, error.retryable), (ErrorClass::Protocol, true));
+    }
+    for body in ["Service unavailable", "Error: no such model\ntry another", "null", "\u{feff}database"] {
+        let answer = read(vec![body.as_bytes().to_vec()]);
+        let error = answer.error();
+        let shown = body.trim_start_matches('\u{feff}').replace('\n', " ");
+        assert_eq!(
+            error.message,
+            format!("the server answered 200 with something that is not an answer: `{shown}`")
+        );
+        assert_eq!((error.class, error.retryable), (ErrorClass::Protocol, false));
+        assert!(error.hint.is_some());
     }
 }
 

@@ -211,7 +211,6 @@ fn an_answer_is_whole_with_a_reason_or_a_stop() {
         (format!("{text}data: {{\"ty"), false),
         (format!("{text}data: [DONE]\n\n"), false),
         (events(&[json!({"type": "ping"})]), false),
-        (String::new(), false),
     ] {
         let answer = read_text(&body);
         assert_eq!(answer.error.is_none(), whole, "{body:?}: {answer:?}");

@@ -71,7 +71,8 @@ async fn no_first_byte() {
     let client = OpenAiChat::new(endpoint(&server.base_url()), hurried(timeouts));
     for _ in 0..2 {
         let answer = ask(&client, request("hi")).await;
-        assert_eq!(answer.error().message, "no first byte after 0.05 s");
+        let url = format!("{}/chat/completions", server.base_url());
+        assert_eq!(answer.error().message, format!("the server at `{url}` did not answer within 0.05 s"));
         assert_eq!((answer.error().class, answer.error().retryable), (ErrorClass::Network, true));
     }
 }

@@ -61,7 +61,8 @@ async fn statuses_and_bodies_that_are_no_answer() {
         (reply().status(401).json(json!({"error": {"message": format!("bad key {KEY}")}})), ErrorClass::Auth, "401 (unauthorized): bad key ***"),
         (reply().status(429).json(json!({"error": {"message": "slow"}})), ErrorClass::RateLimited, "429 (too many requests): slow"),
         (reply().raw_body("text/html", page), ErrorClass::Protocol, "/v1/responses` answered with a web page"),
-        (reply().raw_body("application/json", ""), ErrorClass::Network, "in the middle of the answer"),
+        (reply().raw_body("application/json", ""), ErrorClass::Protocol, "answered 200 with an empty body"),
+        (reply().raw_body("text/plain", "Hello."), ErrorClass::Protocol, "not an answer: `Hello.`"),
         (reply().json(json!({"error": {"message": "slow", "code": 429}})), ErrorClass::RateLimited, "429 (too many requests): slow"),
         (reply().json(json!({"hello": "world"})), ErrorClass::Protocol, "reported an error"),
         (
