@@ -9,7 +9,7 @@ use tenon_config::{
 use tenon_core::{ErrorClass, Failure, ModelClient};
 use tenon_model::{
     Anthropic, Candidate, Endpoint, Fallback, Gemini, Http, HttpOptions, OpenAiChat, OpenAiResponses, Places,
-    Recorder, Replayer, RetryPolicy, Retrying, Secret, TextAsCall, Timeouts, Transport,
+    Protocol, Recorder, Replayer, RetryPolicy, Retrying, Secret, TextAsCall, Timeouts, Transport,
 };
 
 use crate::args::{RunArgs, SchemaMode};
@@ -57,7 +57,7 @@ fn replay(
     let replayer = Arc::new(Replayer::open(cassette, places(here))?);
     let model =
         args.model.clone().or_else(|| settings.model.clone()).unwrap_or_else(|| REPLAYED_MODEL.to_owned());
-    let wire = replayer.path().map_or(Wire::OpenAiChat, wire_of_path);
+    let wire = replayer.protocol().map_or(Wire::OpenAiChat, wire_of);
     let mut models = vec![(model.clone(), wire)];
     for name in &args.fallback_model {
         let provider = name.split('/').next().and_then(Wire::parse);
@@ -85,14 +85,13 @@ fn replay(
     })
 }
 
-/// The protocol that a recorded request was made in.
-fn wire_of_path(path: &str) -> Wire {
-    let path = path.split('?').next().unwrap_or_default();
-    match path {
-        _ if path.ends_with("/responses") => Wire::OpenAiResponses,
-        _ if path.ends_with("/messages") => Wire::Anthropic,
-        _ if path.ends_with(":streamGenerateContent") => Wire::Gemini,
-        _ => Wire::OpenAiChat,
+/// The protocol that a cassette was recorded in.
+fn wire_of(protocol: Protocol) -> Wire {
+    match protocol {
+        Protocol::OpenAiChat => Wire::OpenAiChat,
+        Protocol::OpenAiResponses => Wire::OpenAiResponses,
+        Protocol::Anthropic => Wire::Anthropic,
+        Protocol::Gemini => Wire::Gemini,
     }
 }
 

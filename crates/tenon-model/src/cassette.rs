@@ -17,17 +17,24 @@
 //! folders in [`Places`] are stored as `{{cwd}}`, `{{home}}` and `{{temp}}`, and put back in answers on
 //! replay, so that a recorded tool call finds its file on another machine.
 //!
+//! The path tells the protocol of an exchange (`cassette/protocol.rs`); the answer stands there as it came, but
+//! of every request the same is kept, in the words of chat completions (`cassette/conversation.rs`).
+//!
 //! **What must match** (`cassette/matching.rs`): the messages but the system prompt (roles, text, tool calls
-//! with their arguments, results), and the *names* of the offered tools. Host, path, model, sampling
-//! fields, key order, ids, dates, times, durations, process numbers and names below the temporary folder
-//! do not matter. Each recorded exchange answers once, in any order; equal ones in the order of the file.
+//! with their arguments, results), the *names* of the offered tools, and the protocol. Host, model, sampling
+//! fields, reasoning that goes back, key order, ids, dates, times, durations, process numbers and names below
+//! the temporary folder do not matter. Each recorded exchange answers once, in any order; equal ones in the
+//! order of the file.
 
+mod conversation;
 mod format;
 mod matching;
 mod places;
+mod protocol;
 mod recorder;
 mod replayer;
 
 pub use places::Places;
+pub use protocol::Protocol;
 pub use recorder::Recorder;
 pub use replayer::Replayer;

@@ -34,7 +34,7 @@ mod transport;
 
 pub use adapt::tool_parameters;
 pub use anthropic::Anthropic;
-pub use cassette::{Places, Recorder, Replayer};
+pub use cassette::{Places, Protocol, Recorder, Replayer};
 pub use endpoint::{Endpoint, Secret, is_loopback};
 pub use fallback::{Candidate, Fallback};
 pub use gemini::Gemini;

@@ -24,6 +24,13 @@ pub struct HttpRequest {
     pub body: String,
 }
 
+impl HttpRequest {
+    /// The path of the address, without the host and the query.
+    pub(crate) fn path(&self) -> String {
+        reqwest::Url::parse(&self.url).map(|url| url.path().to_owned()).unwrap_or_default()
+    }
+}
+
 /// Status and headers have arrived; the body is still coming.
 pub struct HttpResponse {
     pub status: u16,

@@ -1,4 +1,4 @@
-//! What of a request is recorded, when two requests are the same, and where they first differ.
+//! When two requests are the same, and where they first differ.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -6,38 +6,24 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 
-/// The part of a request body that a cassette keeps: model, messages without the system prompt, names of
-/// the tools.
-pub(super) fn recorded_body(body: &Value) -> Value {
-    json!({ "model": body["model"], "messages": conversation(body), "tools": tool_names(body) })
-}
+use super::Protocol;
+use super::conversation::{chat, text_of, tool_names};
 
-fn conversation(body: &Value) -> Vec<&Value> {
-    let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_prompt = |message: &&Value| message["role"] == "system" || message["role"] == "developer";
-    messages.iter().filter(|message| !is_prompt(message)).collect()
-}
-
-fn tool_names(body: &Value) -> Vec<&str> {
-    let tools = body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
-    // A name alone in a recorded body, a description around it in a request.
-    tools.iter().filter_map(|tool| tool.as_str().or_else(|| tool["function"]["name"].as_str())).collect()
-}
-
-/// A body reduced to what must match. Folders have been replaced before.
-pub(super) fn comparable(body: &Value) -> Value {
+/// A recorded body reduced to what must match. Folders have been replaced before.
+pub(super) fn comparable(protocol: Protocol, recorded: &Value) -> Value {
     let mut ids = CallIds::default();
     let messages: Vec<Value> =
-        conversation(body).into_iter().map(|message| comparable_message(message, &mut ids)).collect();
-    let mut tools = tool_names(body);
+        chat(recorded).iter().map(|message| comparable_message(message, &mut ids)).collect();
+    let mut tools = tool_names(recorded);
     tools.sort_unstable();
-    json!({ "messages": messages, "tools": tools })
+    // An answer in another protocol is none; told last, because a difference before it says more.
+    json!({ "messages": messages, "tools": tools, "protocol": protocol.name() })
 }
 
 fn comparable_message(message: &Value, ids: &mut CallIds) -> Value {
     let mut kept = Map::new();
     kept.insert("role".to_owned(), message["role"].clone());
-    kept.insert("content".to_owned(), Value::String(steady(&content_text(&message["content"]))));
+    kept.insert("content".to_owned(), Value::String(steady(&text_of(&message["content"]))));
     if let Some(calls) = message["tool_calls"].as_array() {
         let calls = calls.iter().map(|call| {
             let arguments = match &call["function"]["arguments"] {
@@ -55,14 +41,6 @@ fn comparable_message(message: &Value, ids: &mut CallIds) -> Value {
         kept.insert("tool_call_id".to_owned(), ids.number(id));
     }
     Value::Object(kept)
-}
-
-fn content_text(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
-        _ => String::new(),
-    }
 }
 
 /// Ids of tool calls differ from run to run; their order does not.
@@ -183,6 +161,7 @@ fn cut(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::conversation::recorded_body;
     use super::*;
 
     #[test]
@@ -230,8 +209,15 @@ mod tests {
                 {"role": "tool", "tool_call_id": "y9", "content": "took 4 ms"},
             ],
         });
-        assert_eq!(comparable(&first), comparable(&second));
-        assert_eq!(comparable(&recorded_body(&first)), comparable(&first));
+        let kept = |body: &Value| {
+            let recorded = recorded_body(Protocol::OpenAiChat, "", body);
+            comparable(Protocol::OpenAiChat, &recorded)
+        };
+        assert_eq!(kept(&first), kept(&second));
+        assert_eq!(kept(&second), comparable(Protocol::OpenAiChat, &second));
+        let elsewhere = comparable(Protocol::Gemini, &second);
+        let found = first_difference(&kept(&first), &elsewhere).unwrap();
+        assert_eq!((found.pointer.as_str(), found.actual.as_str()), ("/protocol", "\"gemini\""));
     }
 
     #[test]

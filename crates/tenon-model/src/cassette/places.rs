@@ -183,8 +183,11 @@ fn is_whole_folder(text: &str, range: &std::ops::Range<usize>) -> bool {
     !before.is_some_and(continues) && !next.is_some_and(continues) && !is_dot_name
 }
 
+/// By these members fragments say whose they are.
+const INDEXES: [&str; 4] = ["index", "output_index", "content_index", "summary_index"];
+
 /// Calls `see` with every string of `value`: the channel it belongs to, and its pointer. A channel is the
-/// pointer with the `index` members on the way to it, which is how fragments say whose they are.
+/// pointer with the indexes on the way to it, and the type of the event, where it has one.
 fn collect_strings(
     value: &Value,
     pointer: &mut String,
@@ -203,8 +206,9 @@ fn collect_strings(
             }
         }
         Value::Object(members) => {
-            if let Some(index) = members.get("index") {
-                indexes.push_str(&format!(",{index}"));
+            let kind = members.get("type").filter(|_| pointer.is_empty());
+            for whose in INDEXES.iter().filter_map(|name| members.get(*name)).chain(kind) {
+                indexes.push_str(&format!(",{whose}"));
             }
             for (name, member) in members {
                 let name = name.replace('~', "~0").replace('/', "~1");
@@ -264,6 +268,21 @@ mod tests {
         let places = Places { cwd: "/w/x".into(), home: "/h".into(), temp: vec!["/t".into(), "/t2".into()] };
         assert_eq!(places.put_back("{{cwd}}/a {{home}} {{temp}}/b"), "/w/x/a /h /t/b");
         assert_eq!(Places::default().put_back("{{cwd}}/a"), "{{cwd}}/a");
+    }
+
+    #[test]
+    fn pieces_of_two_items_are_kept_apart() {
+        let piece = |output: u32, text: &str| {
+            json!({"type": "response.output_text.delta", "output_index": output, "delta": text}).to_string()
+        };
+        let mut events = [piece(0, "/home"), piece(1, "/home/u/pro"), piece(0, "/u/x"), piece(1, "ject/y")];
+        hider().events(&mut events);
+        assert_eq!(events, [piece(0, "{{home}}"), piece(1, "{{cwd}}"), piece(0, "/x"), piece(1, "/y")]);
+        // The next event is another text.
+        let done = |text: &str| json!({"type": "response.output_text.done", "delta": text}).to_string();
+        let mut events = [piece(0, "in /home/u"), done("ser")];
+        hider().events(&mut events);
+        assert_eq!(events, [piece(0, "in {{home}}"), done("ser")]);
     }
 
     proptest! {

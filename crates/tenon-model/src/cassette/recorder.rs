@@ -14,8 +14,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError};
 
+use super::Protocol;
+use super::conversation::recorded_body;
 use super::format::{Exchange, Header, KEPT_HEADERS, Request, Response, VERSION, written};
-use super::matching::recorded_body;
 use super::places::Hider;
 use crate::sse::{Event, Events};
 use crate::{ByteStream, HttpRequest, HttpResponse, Places, Secret, Transport};
@@ -78,10 +79,10 @@ impl Transport for Recorder {
 
 impl Tape {
     fn request(&self, exchange: &HttpRequest) -> Request {
+        let path = exchange.path();
         let body = serde_json::from_str::<Value>(&exchange.body).unwrap_or_default();
-        let mut body = recorded_body(&body);
+        let mut body = recorded_body(Protocol::of_path(&path), &path, &body);
         self.hider.value(&mut body);
-        let path = reqwest::Url::parse(&exchange.url).map(|url| url.path().to_owned()).unwrap_or_default();
         Request { method: "POST".to_owned(), path, body }
     }
 
@@ -151,12 +152,13 @@ impl Taped {
     fn write(&mut self, stop: Stop) {
         let Some(Pending { mut exchange, bytes }) = self.pending.take() else { return };
         let hider = &self.tape.hider;
+        let protocol = Protocol::of_path(&exchange.request.path);
         let mut is_done = false;
         match events(&bytes) {
             Some(events) => {
-                is_done = events.last().is_some_and(|event| event.data.trim() == "[DONE]");
+                is_done = events.last().is_some_and(|event| protocol.is_last(event));
                 let (names, mut data): (Vec<_>, Vec<_>) =
-                    events.into_iter().map(|event| (event.name, event.data)).unzip();
+                    events.into_iter().map(|event| (event.name, protocol.without_echo(event.data))).unzip();
                 hider.events(&mut data);
                 let lines = names.iter().zip(&data).filter_map(|(name, data)| written(name.as_deref(), data));
                 exchange.response.events = Some(lines.collect());

@@ -8,6 +8,8 @@ use futures_util::stream;
 use serde_json::Value;
 use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError};
 
+use super::Protocol;
+use super::conversation::recorded_body;
 use super::format::{Exchange, Header, Response, VERSION, framed, read};
 use super::matching::{closeness, comparable, first_difference};
 use super::places::Hider;
@@ -19,7 +21,7 @@ use crate::{HttpRequest, HttpResponse, Places, Transport};
 const MAX_CASSETTE_BYTES: u64 = 256 << 20;
 
 pub struct Replayer {
-    first_path: Option<String>,
+    first: Option<Protocol>,
     places: Places,
     hider: Hider,
     state: Mutex<State>,
@@ -31,7 +33,7 @@ struct State {
 }
 
 struct Track {
-    path: String,
+    protocol: Protocol,
     comparable: Value,
     response: Response,
     played: Played,
@@ -52,19 +54,23 @@ impl Replayer {
             unusable(message, "record it again with `--record`")
         })?;
         let hider = Hider::new(&places, &[]);
-        let first_path = tracks.first().map(|track| track.path.clone());
-        Ok(Replayer { first_path, places, hider, state: Mutex::new(State { tracks, requests: 0 }) })
+        let first = tracks.first().map(|track| track.protocol);
+        Ok(Replayer { first, places, hider, state: Mutex::new(State { tracks, requests: 0 }) })
     }
 
-    /// Where the first recorded request went, without the host.
-    pub fn path(&self) -> Option<&str> {
-        self.first_path.as_deref()
+    /// What the first recorded request was made in: the client of this protocol understands the answers.
+    /// `None`: nothing was recorded.
+    pub fn protocol(&self) -> Option<Protocol> {
+        self.first
     }
 
     fn answer(&self, exchange: &HttpRequest) -> Result<HttpResponse, ModelError> {
-        let mut body = serde_json::from_str::<Value>(&exchange.body).unwrap_or_default();
+        let path = exchange.path();
+        let protocol = Protocol::of_path(&path);
+        let body = serde_json::from_str::<Value>(&exchange.body).unwrap_or_default();
+        let mut body = recorded_body(protocol, &path, &body);
         self.hider.value(&mut body);
-        let wanted = comparable(&body);
+        let wanted = comparable(protocol, &body);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.requests += 1;
         let number = state.requests;
@@ -153,12 +159,11 @@ fn parse(text: &str) -> Result<Vec<Track>, Problem> {
     }
     lines
         .map(|(at, line)| match serde_json::from_str::<Exchange>(line) {
-            Ok(exchange) => Ok(Track {
-                comparable: comparable(&exchange.request.body),
-                path: exchange.request.path,
-                response: exchange.response,
-                played: Played::NotYet,
-            }),
+            Ok(Exchange { request, response }) => {
+                let protocol = Protocol::of_path(&request.path);
+                let comparable = comparable(protocol, &request.body);
+                Ok(Track { protocol, comparable, response, played: Played::NotYet })
+            }
             Err(error) if error.is_eof() => {
                 Err(Problem { line: at + 1, what: "is cut off: the recording was interrupted".to_owned() })
             }

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use tenon_core::{
     Cancel, ErrorClass, Message, ModelClient, Part, Request, Role, ToolCall, ToolKind, ToolResult, ToolSpec,
 };
-use tenon_model::{Endpoint, OpenAiChat, Places, Recorder, Replayer, RetryPolicy, Retrying, Secret};
-use tenon_testkit::{Server, json, reply};
+use tenon_model::{
+    Anthropic, Endpoint, Gemini, OpenAiChat, OpenAiResponses, Places, Protocol, Recorder, Replayer,
+    RetryPolicy, Retrying, Secret, Transport,
+};
+use tenon_testkit::{Server, Wire, json, reply};
 
 use crate::support::{Answer, KEY, ask, endpoint, http, request};
 
@@ -28,18 +31,29 @@ impl Tape {
         std::fs::read_to_string(self.path()).unwrap()
     }
 
-    fn recording(&self, server: &Server) -> (OpenAiChat, Arc<Recorder>) {
+    fn recording(&self, server: &Server) -> (Box<dyn ModelClient>, Arc<Recorder>) {
+        self.recording_on(Wire::Chat, server)
+    }
+
+    fn recording_on(&self, wire: Wire, server: &Server) -> (Box<dyn ModelClient>, Arc<Recorder>) {
         let recorder =
             Recorder::create(&self.path(), http(), places("/home/ann"), vec![Secret::new(KEY)]).unwrap();
         let recorder = Arc::new(recorder);
-        (OpenAiChat::new(endpoint(&server.base_url()), recorder.clone()), recorder)
+        let protocol = match wire {
+            Wire::Chat => Protocol::OpenAiChat,
+            Wire::Responses => Protocol::OpenAiResponses,
+            Wire::Messages => Protocol::Anthropic,
+            Wire::Gemini => Protocol::Gemini,
+        };
+        (speaking(protocol, endpoint(&server.base_url()), recorder.clone()), recorder)
     }
 
     /// A client on another machine, without a key.
-    fn replaying(&self) -> OpenAiChat {
+    fn replaying(&self) -> Box<dyn ModelClient> {
         let replayer = Replayer::open(&self.path(), places("/Users/bob")).unwrap();
         let elsewhere = Endpoint { api_key: None, ..endpoint("https://api.example.com/v1") };
-        OpenAiChat::new(elsewhere, Arc::new(replayer))
+        let protocol = replayer.protocol().expect("an exchange");
+        speaking(protocol, elsewhere, Arc::new(replayer))
     }
 
     fn problem(&self, text: &str) -> String {
@@ -48,6 +62,15 @@ impl Tape {
         assert_eq!(error.class, ErrorClass::Input);
         assert!(error.hint.is_some());
         error.message.replace(&self.path().display().to_string(), "FILE")
+    }
+}
+
+fn speaking(protocol: Protocol, endpoint: Endpoint, transport: Arc<dyn Transport>) -> Box<dyn ModelClient> {
+    match protocol {
+        Protocol::OpenAiChat => Box::new(OpenAiChat::new(endpoint, transport)),
+        Protocol::OpenAiResponses => Box::new(OpenAiResponses::new(endpoint, transport)),
+        Protocol::Anthropic => Box::new(Anthropic::new(endpoint, transport)),
+        Protocol::Gemini => Box::new(Gemini::new(endpoint, transport)),
     }
 }
 
@@ -81,39 +104,91 @@ fn second(home: &str, call_id: &str, arguments: &str) -> Request {
 
 #[tokio::test]
 async fn a_run_replays_on_another_machine() {
+    for wire in Wire::ALL {
+        let tape = Tape::new();
+        let arguments =
+            json!({"file_path": "/home/ann/project/src/a.txt", "cache": "/tmp/x", "other": "/home/ann/b"});
+        let server = Server::start([
+            reply()
+                .reasoning("Hm.")
+                .signature("c2lnbmF0dXJl")
+                .text("Let me see.")
+                .call("call_7", "read_file", arguments.clone())
+                .usage(10, 5),
+            reply().text_chunks([format!("The key is {KEY}, the file /home/a"), "nn/project/a.txt.".into()]),
+        ]);
+        let (client, recorder) = tape.recording_on(wire, &server);
+        let first = ask(&*client, request("hi")).await;
+        ask(&*client, second("/home/ann", "call_7", &arguments.to_string())).await;
+        recorder.check().unwrap();
+
+        let text = tape.text();
+        for hidden in [KEY, "uthorization", "x-api-key", "/ann", "Be brief.", "\"cut\""] {
+            assert!(!text.contains(hidden), "{wire:?}: `{hidden}` in {text}");
+        }
+        assert_eq!(text.lines().count(), 3);
+        assert_eq!(text.lines().next(), Some(r#"{"tenon_cassette":1}"#));
+
+        let replaying = tape.replaying();
+        let replayed = ask(&*replaying, request("hi")).await;
+        let moved =
+            json!({"file_path": "/Users/bob/project/src/a.txt", "cache": "/tmp/x", "other": "/Users/bob/b"})
+                .to_string();
+        let calls = vec![("call_7".into(), "read_file".into(), moved.clone())];
+        assert_eq!(replayed, Answer { calls, ..first }, "{wire:?}");
+        // Another id, another duration, another key order, other folders: still the same request.
+        let reordered =
+            json!({"cache": "/tmp/x", "other": "/Users/bob/b", "file_path": "/Users/bob/project/src/a.txt"});
+        let replayed = ask(&*replaying, second("/Users/bob", "call_99", &reordered.to_string())).await;
+        assert_eq!(replayed.text, "The key is ***, the file /Users/bob/project/a.txt.", "{wire:?}");
+    }
+}
+
+/// The same is kept of a request, whatever it was made in.
+#[tokio::test]
+async fn what_is_kept_of_a_request_is_the_same_on_every_wire() {
+    let kept = async |wire: Wire| {
+        let tape = Tape::new();
+        let server = Server::start([reply().text("1"), reply().text("2")]);
+        let (client, _) = tape.recording_on(wire, &server);
+        let tool = ToolSpec {
+            name: "read_file".into(),
+            description: "Reads.".into(),
+            parameters: json!({"type": "object"}),
+            kind: ToolKind::Read,
+        };
+        let request = Request { tools: vec![tool], ..second("/home/ann", "c", r#"{"n":1.50}"#) };
+        ask(&*client, request).await;
+        let text = tape.text();
+        let line: tenon_testkit::Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+        assert_eq!(line["request"]["path"], wire.path().split('?').next().unwrap().replace("v1beta", "v1"));
+        let mut body = line["request"]["body"].clone();
+        // Where arguments are text on the wire they stay text.
+        let arguments = &mut body["messages"][1]["tool_calls"][0]["function"]["arguments"];
+        if let Some(text) = arguments.as_str() {
+            *arguments = serde_json::from_str(text).unwrap();
+        }
+        // Gemini takes only the ids that it gave.
+        body.to_string().replace("read_file_1", "c")
+    };
+    let chat = kept(Wire::Chat).await;
+    for wire in Wire::ALL {
+        assert_eq!(kept(wire).await, chat, "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_in_another_protocol_is_none() {
     let tape = Tape::new();
-    let arguments =
-        json!({"file_path": "/home/ann/project/src/a.txt", "cache": "/tmp/x", "other": "/home/ann/b"});
-    let server = Server::start([
-        reply()
-            .reasoning("Hm.")
-            .text("Let me see.")
-            .call("call_7", "read_file", arguments.clone())
-            .usage(10, 5),
-        reply().text(format!("The key is {KEY}, the file /home/ann/project/a.txt.")),
-    ]);
-    let (client, recorder) = tape.recording(&server);
-    let first = ask(&client, request("hi")).await;
-    ask(&client, second("/home/ann", "call_7", &arguments.to_string())).await;
-    recorder.check().unwrap();
-
-    let text = tape.text();
-    assert!(!text.contains(KEY) && !text.contains("uthorization") && !text.contains("ann"), "{text}");
-    assert_eq!(text.lines().count(), 3);
-    assert_eq!(text.lines().next(), Some(r#"{"tenon_cassette":1}"#));
-
-    let replaying = tape.replaying();
-    let replayed = ask(&replaying, request("hi")).await;
-    let moved =
-        json!({"file_path": "/Users/bob/project/src/a.txt", "cache": "/tmp/x", "other": "/Users/bob/b"})
-            .to_string();
-    let calls = vec![("call_7".into(), "read_file".into(), moved.clone())];
-    assert_eq!(replayed, Answer { calls, ..first });
-    // Another id, another duration, another key order, other folders: still the same request.
-    let reordered =
-        json!({"cache": "/tmp/x", "other": "/Users/bob/b", "file_path": "/Users/bob/project/src/a.txt"});
-    let replayed = ask(&replaying, second("/Users/bob", "call_99", &reordered.to_string())).await;
-    assert_eq!(replayed.text, "The key is ***, the file /Users/bob/project/a.txt.");
+    let server = Server::start([reply().text("ok")]);
+    let (client, _) = tape.recording_on(Wire::Messages, &server);
+    ask(&*client, request("hi")).await;
+    let replayer = Replayer::open(&tape.path(), Places::default()).unwrap();
+    assert_eq!(replayer.protocol(), Some(Protocol::Anthropic));
+    let other = OpenAiChat::new(endpoint("https://api.example.com/v1"), Arc::new(replayer));
+    let answer = ask(&other, request("hi")).await;
+    let hint = answer.error().hint.clone().unwrap();
+    assert!(hint.ends_with("at `/protocol`: recorded \"anthropic\", now \"openai\""), "{hint}");
 }
 
 #[cfg(unix)]
@@ -156,12 +231,12 @@ async fn prompt_model_and_tool_descriptions_may_change_but_not_tool_names() {
         ..request("hi")
     };
     let (client, _) = tape.recording(&server);
-    ask(&client, asked(["a", "b"], "old")).await;
-    ask(&client, asked(["a", "b"], "old")).await;
+    ask(&*client, asked(["a", "b"], "old")).await;
+    ask(&*client, asked(["a", "b"], "old")).await;
     let changed = Request { model: "other".into(), system: "New prompt.".into(), ..asked(["b", "a"], "new") };
     let replaying = tape.replaying();
-    assert_eq!(ask(&replaying, changed).await.text, "ok");
-    let answer = ask(&replaying, asked(["a", "c"], "old")).await;
+    assert_eq!(ask(&*replaying, changed).await.text, "ok");
+    let answer = ask(&*replaying, asked(["a", "c"], "old")).await;
     assert_eq!(
         answer.error().hint.as_deref(),
         Some(
@@ -180,13 +255,14 @@ async fn exchanges_answer_in_any_order_and_once() {
     ]);
     let (client, _) = tape.recording(&server);
     for text in ["first", "second", "first"] {
-        ask(&client, request(text)).await;
+        ask(&*client, request(text)).await;
     }
     let replaying = tape.replaying();
-    let (second, first) = tokio::join!(ask(&replaying, request("second")), ask(&replaying, request("first")));
+    let (second, first) =
+        tokio::join!(ask(&*replaying, request("second")), ask(&*replaying, request("first")));
     assert_eq!((second.text.as_str(), first.text.as_str()), ("2", "1"));
-    assert_eq!(ask(&replaying, request("first")).await.text, "1 again");
-    let answer = ask(&replaying, request("first")).await;
+    assert_eq!(ask(&*replaying, request("first")).await.text, "1 again");
+    let answer = ask(&*replaying, request("first")).await;
     let error = answer.error();
     assert_eq!((error.class, error.retryable), (ErrorClass::Input, false));
     assert_eq!(error.message, "the cassette has no answer for request 4");
@@ -198,10 +274,10 @@ async fn a_request_that_differs_is_told_where() {
     let tape = Tape::new();
     let server = Server::start([reply().text("1"), reply().text("2")]);
     let (client, _) = tape.recording(&server);
-    ask(&client, request("hi")).await;
-    ask(&client, second("/home/ann", "c", r#"{"file_path":"a.txt"}"#)).await;
+    ask(&*client, request("hi")).await;
+    ask(&*client, second("/home/ann", "c", r#"{"file_path":"a.txt"}"#)).await;
     let replaying = tape.replaying();
-    let answer = ask(&replaying, second("/Users/bob", "c", r#"{"file_path":"b.txt"}"#)).await;
+    let answer = ask(&*replaying, second("/Users/bob", "c", r#"{"file_path":"b.txt"}"#)).await;
     assert_eq!(answer.error().message, "the cassette has no answer for request 1");
     assert_eq!(
         answer.error().hint.as_deref(),
@@ -214,20 +290,22 @@ async fn a_request_that_differs_is_told_where() {
 
 #[tokio::test]
 async fn failures_and_cut_answers_replay_as_they_were() {
-    let tape = Tape::new();
-    let server = Server::start([
-        reply().status(429).header("retry-after-ms", "1"),
-        reply().text("half").text("more").cut_after_events(2),
-        reply().whole().text("whole"),
-    ]);
-    let policy = RetryPolicy { base: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
-    let (client, recorder) = tape.recording(&server);
-    let recorded = ask(&Retrying::new(Arc::new(client), policy), request("hi")).await;
-    assert_eq!((recorded.text.as_str(), recorded.retries.len()), ("whole", 2));
-    recorder.check().unwrap();
-    assert!(tape.text().lines().nth(2).unwrap().ends_with(r#","cut":true}}"#), "{}", tape.text());
-    let replayed = ask(&Retrying::new(Arc::new(tape.replaying()), policy), request("hi")).await;
-    assert_eq!((replayed.text.as_str(), replayed.retries.len()), ("whole", 2));
+    for wire in Wire::ALL {
+        let tape = Tape::new();
+        let server = Server::start([
+            reply().status(429).header("retry-after-ms", "1"),
+            reply().text("half").text("more").cut_after_events(2),
+            reply().whole().text("whole"),
+        ]);
+        let policy = RetryPolicy { base: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
+        let (client, recorder) = tape.recording_on(wire, &server);
+        let recorded = ask(&Retrying::new(client.into(), policy), request("hi")).await;
+        assert_eq!((recorded.text.as_str(), recorded.retries.len()), ("whole", 2), "{wire:?}");
+        recorder.check().unwrap();
+        assert!(tape.text().lines().nth(2).unwrap().ends_with(r#","cut":true}}"#), "{}", tape.text());
+        let replayed = ask(&Retrying::new(tape.replaying().into(), policy), request("hi")).await;
+        assert_eq!((replayed.text.as_str(), replayed.retries.len()), ("whole", 2), "{wire:?}");
+    }
 }
 
 #[tokio::test]
@@ -256,8 +334,8 @@ async fn a_cassette_can_be_written_by_hand() {
     let text = format!("{{\"tenon_cassette\":1}}\n\n{}\n{}\n", line("hi", events), line("ho", broken));
     std::fs::write(tape.path(), text).unwrap();
     let replaying = tape.replaying();
-    assert_eq!(ask(&replaying, request("hi")).await.text, "in /Users/bob/project");
-    assert_eq!(ask(&replaying, request("ho")).await.error().class, ErrorClass::Overloaded);
+    assert_eq!(ask(&*replaying, request("hi")).await.text, "in /Users/bob/project");
+    assert_eq!(ask(&*replaying, request("ho")).await.error().class, ErrorClass::Overloaded);
 }
 
 #[test]
