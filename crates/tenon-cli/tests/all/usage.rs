@@ -808,7 +808,7 @@ fn the_doctor_says_what_works_and_what_to_do() {
          ok   settings and outputs: <home>/.tenon\n\
          ok   settings: valid\n\
          FAIL model: no credentials for any model were found\n     \
-         hint: set a key (`OPENAI_API_KEY`), point `OPENAI_BASE_URL` to a server on this machine (`http://127.0.0.1:PORT/v1`), or replay a cassette with `--replay FILE`\n\
+         hint: set a key (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`), point `OPENAI_BASE_URL` to a server on this machine (`http://127.0.0.1:PORT/v1`), or replay a cassette with `--replay FILE`\n\
          ok   shell: bash\n"
     );
     let server = Server::start([]);
