@@ -286,7 +286,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))]
+        #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(128)))]
 
         /// However the text is cut into deltas, and with a second call in between.
         #[test]
