@@ -103,7 +103,13 @@ enum Reading {
     /// Not JSON. It is a bad answer, or, beside calls of other tools, a remark.
     Prose(String),
     /// What follows is no part of the payload.
-    Remarks,
+    Remarks(Remarks),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Remarks {
+    NotYet,
+    Begun,
 }
 
 impl Reading {
@@ -124,8 +130,8 @@ impl Translator {
                 self.calls = Calls::Some;
                 if let Reading::Prose(text) | Reading::Start(text) = &mut self.reading {
                     let text = std::mem::take(text);
-                    self.reading = Reading::Remarks;
-                    remark(text, give);
+                    self.reading = Reading::Remarks(Remarks::NotYet);
+                    self.text(&text, give);
                 }
                 give(delta);
             }
@@ -159,8 +165,8 @@ impl Translator {
                     arguments(json, give);
                     give(Delta::ToolCallEnded { index: INDEX });
                     let rest = rest.to_owned();
-                    self.reading = Reading::Remarks;
-                    remark(rest, give);
+                    self.reading = Reading::Remarks(Remarks::NotYet);
+                    self.text(&rest, give);
                 } else {
                     let may_be_the_end = |c: char| c.is_whitespace() || c == '`';
                     let at = held.trim_end_matches(may_be_the_end).len();
@@ -169,13 +175,20 @@ impl Translator {
                 }
             }
             Reading::Prose(so_far) => so_far.push_str(text),
-            Reading::Remarks => remark(text.to_owned(), give),
+            Reading::Remarks(remarks) => {
+                let text = if *remarks == Remarks::NotYet { text.trim_start() } else { text };
+                if !text.is_empty() {
+                    *remarks = Remarks::Begun;
+                    give(Delta::Text(text.to_owned()));
+                }
+            }
         }
     }
 
     /// The text is complete: what was held back is given.
     fn end(&mut self, reason: FinishReason, give: Give<'_>) {
-        match std::mem::replace(&mut self.reading, Reading::Remarks) {
+        let over = Reading::Remarks(Remarks::NotYet);
+        match std::mem::replace(&mut self.reading, over) {
             Reading::Json { fence: Some(held) } => {
                 let held = held.trim_end();
                 arguments(held.strip_suffix("```").unwrap_or(held).trim_end(), give);
@@ -192,10 +205,10 @@ impl Translator {
                     });
                     arguments(text.trim(), give);
                 } else {
-                    remark(text, give);
+                    self.text(&text, give);
                 }
             }
-            Reading::Remarks => {}
+            Reading::Remarks(_) => {}
         }
     }
 }
@@ -203,12 +216,6 @@ impl Translator {
 fn arguments(fragment: &str, give: Give<'_>) {
     if !fragment.is_empty() {
         give(Delta::ToolCallArguments { index: INDEX, fragment: fragment.to_owned() });
-    }
-}
-
-fn remark(text: String, give: Give<'_>) {
-    if !text.trim().is_empty() {
-        give(Delta::Text(text));
     }
 }
 
