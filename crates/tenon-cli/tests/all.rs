@@ -23,6 +23,8 @@ mod partials;
 mod permissions;
 #[path = "all/pipes.rs"]
 mod pipes;
+#[path = "all/providers.rs"]
+mod providers;
 #[path = "all/replay.rs"]
 mod replay;
 #[path = "all/settings.rs"]
@@ -36,9 +38,15 @@ mod tools;
 #[path = "all/usage.rs"]
 mod usage;
 
-use tenon_testkit::Tenon;
+use tenon_testkit::{Tenon, Wire};
 
 /// The binary under test, in a folder and a home of its own.
 fn tenon() -> Tenon {
     Tenon::new(env!("CARGO_BIN_EXE_tenon"))
+}
+
+/// The wire of the tests of the contract, of the output and of partial messages. They hold on every wire;
+/// `TENON_TEST_WIRE` chooses one.
+fn wire() -> Wire {
+    Wire::from_env()
 }

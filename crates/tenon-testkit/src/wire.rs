@@ -38,6 +38,16 @@ impl Wire {
         }
     }
 
+    /// The wire that `TENON_TEST_WIRE` names, for suites that are run on one wire after another; chat
+    /// completions without it.
+    pub fn from_env() -> Wire {
+        let Some(name) = std::env::var_os("TENON_TEST_WIRE") else { return Wire::Chat };
+        let known = Self::ALL.into_iter().find(|wire| name == wire.name());
+        known.unwrap_or_else(|| {
+            panic!("TENON_TEST_WIRE is {name:?}, not one of {:?}", Self::ALL.map(Wire::name))
+        })
+    }
+
     /// For the name of a case.
     pub fn name(self) -> &'static str {
         match self {
@@ -77,6 +87,16 @@ impl Wire {
     /// `call_raw` with broken text sends a JSON string there.
     pub fn can_break_arguments(self) -> bool {
         self != Wire::Gemini
+    }
+
+    /// Do the arguments of a call arrive piece by piece? Where they do not, there is no half of a call.
+    pub fn sends_pieces_of_calls(self) -> bool {
+        self != Wire::Gemini
+    }
+
+    /// Are the arguments of a call an object from the start? Then a call without any has `{}`.
+    pub fn starts_calls_with_an_object(self) -> bool {
+        matches!(self, Wire::Messages | Wire::Gemini)
     }
 
     /// The variables that point the binary to this server.

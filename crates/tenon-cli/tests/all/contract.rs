@@ -2,10 +2,10 @@
 //! and what happens around the terminal tool.
 
 use proptest::prelude::*;
-use tenon_testkit::{Reply, Run, Server, Tenon, Value, cases, json, reply};
+use tenon_testkit::{Reply, Run, Server, Tenon, Value, Wire, cases, json, reply};
 
 use super::output::{FORMATS, SCHEMA, asked, result_of};
-use super::tenon;
+use super::{tenon, wire};
 
 const TOOL: &str = "structured_output";
 
@@ -417,6 +417,10 @@ fn arguments_that_are_no_object_are_an_attempt() {
         ("\"[1]\"", "must be a JSON object, got string", None),
         ("\"\\\"{}\\\"\"", "must be a JSON object, got string", None),
     ] {
+        // There `null` is a call without arguments, and text that should be an object is one string less deep.
+        if wire() == Wire::Gemini && ["null", r#""\"{}\"""#].contains(&arguments) {
+            continue;
+        }
         let said =
             violation.replacen("not", "the arguments are not", usize::from(violation.starts_with("not")));
         let said = said.replacen("must", "the arguments must", usize::from(violation.starts_with("must")));
@@ -620,11 +624,13 @@ fn a_terminal_call_that_was_cut_is_an_attempt() {
         server.request(1).tool_result("c1"),
         "the arguments are not valid JSON: line 1, column 12: the text ends inside a string"
     );
-    // Nothing came of the arguments before the cut: that is no empty payload.
-    let server = Server::start([cut(""), hand_in("c2", json!({"a": 1}))]);
-    let run = asked(&server).args(["--json-schema", "{}"]).run();
-    assert_eq!((run.code, run.stdout.as_str()), (0, "{\"a\":1}\n"), "{run}");
-    assert_eq!(server.request(1).tool_result("c1"), "the answer was cut off before the arguments began");
+    // Nothing came of the arguments before the cut: that is no empty payload, unless calls come whole.
+    if wire().sends_pieces_of_calls() {
+        let server = Server::start([cut(""), hand_in("c2", json!({"a": 1}))]);
+        let run = asked(&server).args(["--json-schema", "{}"]).run();
+        assert_eq!((run.code, run.stdout.as_str()), (0, "{\"a\":1}\n"), "{run}");
+        assert_eq!(server.request(1).tool_result("c1"), "the answer was cut off before the arguments began");
+    }
     let server = Server::start([cut(r#"{"risk":"lo"#)]);
     let run = asked(&server).args(["--json-schema", SCHEMA, "--max-schema-retries", "0", "-o", "json"]).run();
     assert_eq!(result_of(run.assert_code(53))["structured_error"]["attempts"], 1);
@@ -742,9 +748,9 @@ fn a_reminder_offers_the_terminal_tool_alone() {
         server.assert_script_done();
         for reminded in server.requests().iter().skip(1) {
             assert_eq!(reminded.tool_names(), [TOOL]);
-            assert_eq!(reminded.body["tool_choice"], json!({"type": "function", "function": {"name": TOOL}}));
-            let said = reminded.last_message()["content"].as_str().expect("text");
-            assert!(said.contains("`structured_output`"), "{said}");
+            assert_eq!(reminded.forced_tool().as_deref(), Some(TOOL));
+            let said = reminded.user_text();
+            assert!(said.lines().last().is_some_and(|line| line.contains("`structured_output`")), "{said}");
         }
     }
 }
@@ -821,12 +827,17 @@ fn the_terminal_tool_costs_no_tool_call() {
 
 #[test]
 fn every_request_carries_the_schema_as_it_was_written() {
-    let schema = r#"{"description":"d","properties":{"z":{"const":1.50},"a":{"maximum":123456789012345678901234567890}},"type":"object"}"#;
+    let schema = r#"{"description":"d","properties":{"z":{"minimum":1.50},"a":{"maximum":123456789012345678901234567890}},"type":"object"}"#;
     let server = Server::start([hand_in("c1", json!({"a": "x", "z": 1})), hand_in("c2", json!({}))]);
     asked(&server).args(["--json-schema", schema]).run().assert_code(0);
+    let field = match wire() {
+        Wire::Chat | Wire::Responses => "parameters",
+        Wire::Messages => "input_schema",
+        Wire::Gemini => "parametersJsonSchema",
+    };
     for request in server.requests() {
         let sent = String::from_utf8(request.raw).expect("text");
-        assert!(sent.contains(&format!(r#""parameters":{schema}"#)), "{sent}");
+        assert!(sent.contains(&format!(r#""{field}":{schema}"#)), "{sent}");
     }
 }
 
@@ -863,9 +874,10 @@ fn a_prompt_is_a_flag_words_or_stdin() {
         (vec!["-p", "Rate it."], "a diff\n", "a diff\n\nRate it."),
     ] {
         let server = Server::start([hand_in("c", json!({"risk": "low"}))]);
-        let run = tenon().server(&server).stdin(stdin).args(["--json-schema", SCHEMA]).args(flags).run();
+        let run =
+            tenon().server_on(&server, wire()).stdin(stdin).args(["--json-schema", SCHEMA]).args(flags).run();
         assert_eq!((run.code, run.stdout.as_str()), (0, "{\"risk\":\"low\"}\n"), "{run}");
-        assert_eq!(server.request(0).last_message()["content"], prompt);
+        assert_eq!(server.request(0).user_text(), prompt);
     }
 }
 

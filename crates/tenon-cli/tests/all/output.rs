@@ -5,9 +5,9 @@
 
 use std::sync::LazyLock;
 
-use tenon_testkit::{Gate, Reply, Run, Server, Signal, Tenon, Value, json, reply, scrub};
+use tenon_testkit::{Gate, Reply, Run, Server, Signal, Tenon, Value, Wire, json, reply, scrub};
 
-use super::tenon;
+use super::{tenon, wire};
 
 pub const FORMATS: [&str; 3] = ["text", "json", "stream-json"];
 pub const SCHEMA: &str = r#"{"type":"object","properties":{"risk":{"enum":["low","high"]}},"required":["risk"],"additionalProperties":false}"#;
@@ -38,7 +38,7 @@ const RESULT_KEYS: [&str; 18] = [
 
 /// A run with a prompt, whose stderr holds nothing but what went wrong.
 pub fn asked(server: &Server) -> Tenon {
-    tenon().server(server).args(["-m", "test-model", "-p", "go"])
+    tenon().server_on(server, wire()).args(["-p", "go"])
 }
 
 /// The messages of a run, whichever JSON format it wrote, each checked against the published schema.
@@ -184,7 +184,7 @@ struct Failing {
     class: &'static str,
     code: i32,
     subtype: &'static str,
-    message: &'static str,
+    message: String,
     hint: Option<&'static str>,
     retryable: Option<bool>,
     http_status: Option<u16>,
@@ -193,13 +193,13 @@ struct Failing {
     args: Vec<&'static str>,
 }
 
-/// Most failures: exit 1, nothing known but the sentence, one turn.
-fn failing(class: &'static str, message: &'static str) -> Failing {
+/// Most failures: exit 1, nothing known but the sentence, one turn. `openai` stands for whoever is asked.
+fn failing(class: &'static str, message: &str) -> Failing {
     Failing {
         class,
         code: 1,
         subtype: "error_during_execution",
-        message,
+        message: message.replace("`openai`", &format!("`{}`", wire().provider())),
         hint: None,
         retryable: None,
         http_status: None,
@@ -284,7 +284,7 @@ impl Failing {
                 "message": self.message,
                 "retryable": self.retryable,
                 "http_status": self.http_status,
-                "provider": self.retryable.map(|_| "openai"),
+                "provider": self.retryable.map(|_| wire().provider()),
                 "hint": self.hint,
             },
         });
@@ -437,11 +437,11 @@ fn what_a_server_answers_instead_of_a_model() {
 
 #[test]
 fn nobody_listens() {
-    let address = Server::start([]).base_url();
+    let address = Server::start([]).origin();
     for format in FORMATS {
         let run = tenon()
-            .env("OPENAI_BASE_URL", &address)
-            .args(["-m", "test-model", "-p", "go", "-q", "--settings", IMPATIENT, "-o", format])
+            .origin_on(&address, wire())
+            .args(["-p", "go", "-q", "--settings", IMPATIENT, "-o", format])
             .run();
         run.assert_code(1);
         assert!(run.stderr.starts_with("error[network]: "), "{run}");
@@ -581,17 +581,18 @@ fn half_an_answer_is_asked_for_again_only_where_nobody_saw_it() {
 
 #[test]
 fn an_error_in_mid_stream_is_the_servers_own() {
-    for (format, message) in [
-        ("text", "`openai` reported an error: broken (after 2 attempts)"),
-        (
-            "stream-json",
-            "`openai` reported an error: broken; half an answer had already been passed on, so the request was not repeated",
-        ),
+    // Gemini's errors say their status wherever they stand.
+    let (said, status) = match wire() {
+        Wire::Gemini => ("answered 500 (internal server error)", Some(500)),
+        _ => ("reported an error", None),
+    };
+    for (format, times, end) in [
+        ("text", 2, " (after 2 attempts)"),
+        ("stream-json", 1, "; half an answer had already been passed on, so the request was not repeated"),
     ] {
-        let times = if format == "text" { 2 } else { 1 };
         let error = json!({"message": "broken", "type": "server_error"});
-        failing("protocol", message)
-            .http(None, true)
+        failing("protocol", &format!("`openai` {said}: broken{end}"))
+            .http(status, true)
             .script([reply().text("Hm").error_event(error).repeat(times)])
             .check(format);
     }

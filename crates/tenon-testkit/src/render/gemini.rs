@@ -192,7 +192,9 @@ fn call_part(call: &Call, waiting: Option<String>) -> String {
     let arguments = call.arguments();
     if !arguments.is_empty() {
         let is_json = serde_json::from_str::<Value>(&arguments).is_ok();
-        members.push(format!(r#""args":{}"#, if is_json { arguments } else { json!(arguments).to_string() }));
+        // In JSON a line can only end between two tokens, and an event is one line.
+        let one_line = arguments.replace(['\n', '\r'], " ");
+        members.push(format!(r#""args":{}"#, if is_json { one_line } else { json!(arguments).to_string() }));
     }
     let call_object = format!(r#""functionCall":{{{}}}"#, members.join(","));
     match call.signature.clone().or(waiting) {
