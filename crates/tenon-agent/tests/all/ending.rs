@@ -1,8 +1,8 @@
 //! How runs end, and that limits mean what they say.
 
-use tenon_agent::{Cap, Limits};
+use tenon_agent::{Cap, Limits, SchemaMode};
 use tenon_core::ApprovalMode;
-use tenon_core::{Delta, Ending, ErrorClass, Failure, FinishReason, ModelError};
+use tenon_core::{Delta, Ending, ErrorClass, EventKind, Failure, FinishReason, ModelError};
 
 use crate::script::{Played, Scene, calls, text};
 
@@ -144,6 +144,49 @@ fn a_nudge_offers_only_the_way_out() {
         ["structured_output"]
     );
     assert_eq!(requests[1].tool_choice, tenon_core::ToolChoice::Force("structured_output".into()));
+}
+
+#[test]
+fn a_schema_can_be_asked_for_as_a_response_format() {
+    let answer = || calls(&[("a", "structured_output", r#"{"n":1}"#)]);
+    // (mode, answers, for each request: tools, forced, in a response format)
+    let table = [
+        (SchemaMode::Tool, vec![answer()], vec![(3, false, false)]),
+        (SchemaMode::ResponseFormat, vec![answer()], vec![(2, false, true)]),
+        (SchemaMode::Auto, vec![answer()], vec![(3, false, false)]),
+        (SchemaMode::Auto, vec![text("hm"), answer()], vec![(3, false, false), (1, true, false)]),
+        (
+            SchemaMode::Auto,
+            vec![text("hm"), text("hm"), answer()],
+            vec![(3, false, false), (1, true, false), (0, false, true)],
+        ),
+    ];
+    for (mode, answers, expected) in table {
+        let mut scene = Scene::new(answers).schema(SCHEMA);
+        scene.schema_mode = mode;
+        let played = scene.play();
+        assert_eq!(played.payload(), Some(r#"{"n":1}"#), "{mode:?}");
+        let requests = played.model.requests.lock().unwrap();
+        let seen: Vec<_> = requests
+            .iter()
+            .map(|request| {
+                let forced = request.tool_choice != tenon_core::ToolChoice::Auto;
+                (request.tools.len(), forced, request.response_format.is_some())
+            })
+            .collect();
+        assert_eq!(seen, expected, "{mode:?}");
+        let warned = played.events.iter().filter(|event| matches!(event.kind, EventKind::Warning { .. }));
+        assert_eq!(warned.count(), usize::from(seen.len() == 3));
+        let format = requests.last().and_then(|request| request.response_format.as_ref());
+        assert!(
+            format
+                .is_none_or(|format| format.name == "structured_output" && format.schema["type"] == "object")
+        );
+    }
+    // When that does not help either, it ends.
+    let mut scene = Scene::new(vec![text("hm"), text("hm"), text("hm")]).schema(SCHEMA);
+    scene.schema_mode = SchemaMode::Auto;
+    assert_eq!(scene.play().class(), "contract");
 }
 
 #[test]

@@ -90,6 +90,46 @@ fn a_broken_attempt_leaves_no_trace_with_a_whole_audience() {
 }
 
 #[test]
+fn who_takes_over_is_told_and_counted() {
+    let used = |input| Delta::Usage(tenon_core::Usage { input, total: input, ..Default::default() });
+    let switched = |from: &str, to: &str, fallback| Delta::SwitchedModel {
+        from: from.into(),
+        to: to.into(),
+        status: Some(429),
+        fallback,
+    };
+    let answer = vec![
+        Ok(Delta::Text("half".into())),
+        Ok(used(5)),
+        Ok(switched("scripted", "second", 1)),
+        Ok(switched("second", "third", 2)),
+        Ok(Delta::ToolCallStarted { index: 0, id: "a".into(), name: "look".into() }),
+        Ok(used(7)),
+    ];
+    let played = Scene::new(vec![answer, text("done")]).play();
+    let told: Vec<String> = played
+        .events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::TurnStarted { model, .. } => Some(format!("turn of {model}")),
+            EventKind::ModelFallback { from, to, fallback, .. } => {
+                Some(format!("{from} to {to} ({fallback})"))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, ["scripted to second (1)", "second to third (2)", "turn of third", "turn of third"]);
+    let models = &played.outcome.metrics.models;
+    let counts = |name: &str| (models[name].requests, models[name].errors, models[name].usage.input);
+    assert_eq!(counts("scripted"), (1, 1, 5));
+    assert_eq!(counts("second"), (1, 1, 0));
+    assert_eq!(counts("third"), (2, 0, 7));
+    let asked: Vec<String> =
+        played.model.requests.lock().unwrap().iter().map(|request| request.model.clone()).collect();
+    assert_eq!(asked, ["scripted", "third"]);
+}
+
+#[test]
 fn snapshots_of_a_payload_only_grow() {
     let fragments = ["{\"secret\":\"a", "bc\"", ",\"list\":[1,", "2,3", "]}"];
     let mut answer: Answer =
