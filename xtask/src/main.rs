@@ -25,7 +25,9 @@ usage: cargo run --release -p xtask -- COMMAND
     --binary FILE         measure this file instead of building `tenon`
     --check               exit 1 when a goal is missed
 
-  peers [--list] [NAME]…  run the second tier of tests, or the named jobs of it";
+  peers [NAME]…           run the second tier of tests, or the named jobs of it
+    --list                say which there are
+    --binary FILE         (first) test this file instead of building `tenon`";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

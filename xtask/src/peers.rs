@@ -1,25 +1,31 @@
 //! The second tier of tests: what needs a real peer, a real model or the full counts, and is too long for
-//! every change. A job is a row of `JOBS`.
+//! every change. A job is a row of `JOBS`; each has a file of its own in `peers/`.
+//!
+//! What they install is kept in `target/peers` and used again.
 
-use std::process::Command;
+mod llama;
+mod properties;
+mod python;
+mod real_server;
+mod workspace;
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use crate::{Failure, Verdict};
+use workspace::Binary;
 
 struct Job {
     name: &'static str,
     what: &'static str,
-    program: &'static str,
-    args: &'static [&'static str],
-    env: &'static [(&'static str, &'static str)],
+    run: fn(&Binary) -> Result<(), Failure>,
 }
 
-const JOBS: &[Job] = &[Job {
-    name: "properties",
-    what: "every property test at its full count",
-    program: "cargo",
-    args: &["test", "--workspace", "--tests", "prop"],
-    env: &[("PROPTEST_CASES", "2048"), ("TENON_FULL", "1")],
-}];
+const JOBS: &[Job] = &[
+    Job { name: "properties", what: "every property test at its full count", run: properties::run },
+    Job { name: "real-server", what: "the binary with llama.cpp's own server", run: real_server::run },
+];
 
 pub fn run(args: &[String]) -> Result<Verdict, Failure> {
     if args == ["--list"] {
@@ -28,17 +34,20 @@ pub fn run(args: &[String]) -> Result<Verdict, Failure> {
         }
         return Ok(Verdict::Good);
     }
-    let results = chosen(args)?.into_iter().map(|job| (job, perform(job))).collect::<Vec<_>>();
+    let (binary, names) = match args {
+        [flag, file, names @ ..] if flag == "--binary" => (Binary::Given(std::path::absolute(file)?), names),
+        names => (Binary::ToBuild, names),
+    };
+    let results = chosen(names)?.into_iter().map(|job| (job, perform(job, &binary))).collect::<Vec<_>>();
     println!();
-    for (job, result) in &results {
-        println!(
-            "{} {}: {}",
-            if *result == JobResult::Passed { "passed" } else { "FAILED" },
-            job.name,
-            job.what
-        );
+    for (job, (result, took)) in &results {
+        let Job { name, what, .. } = job;
+        match result {
+            Ok(()) => println!("passed {name} ({:.0} s): {what}", took.as_secs_f64()),
+            Err(reason) => println!("FAILED {name} ({:.0} s): {reason}", took.as_secs_f64()),
+        }
     }
-    let failed = results.iter().filter(|(_, result)| *result == JobResult::Failed).count();
+    let failed = results.iter().filter(|(_, (result, _))| result.is_err()).count();
     println!("{} passed, {failed} failed", results.len() - failed);
     Ok(if failed == 0 { Verdict::Good } else { Verdict::Bad })
 }
@@ -54,27 +63,21 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Job>, Failure> {
     names.iter().map(find).collect()
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum JobResult {
-    Passed,
-    Failed,
+fn perform(job: &Job, binary: &Binary) -> (Result<(), String>, Duration) {
+    println!("== {}: {}", job.name, job.what);
+    let start = Instant::now();
+    // The test kit fails by panicking; the other jobs still have their turn.
+    let result = match catch_unwind(AssertUnwindSafe(|| (job.run)(binary))) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(Failure::Usage(reason) | Failure::Other(reason))) => Err(reason),
+        Err(panic) => Err(words(&*panic)),
+    };
+    (result, start.elapsed())
 }
 
-fn perform(job: &Job) -> JobResult {
-    println!("== {}: {} {}", job.name, job.program, job.args.join(" "));
-    let status = Command::new(job.program)
-        .args(job.args)
-        .envs(job.env.iter().copied())
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .status();
-    match status {
-        Ok(status) if status.success() => JobResult::Passed,
-        Ok(_) => JobResult::Failed,
-        Err(error) => {
-            eprintln!("xtask: cannot start `{}`: {error}", job.program);
-            JobResult::Failed
-        }
-    }
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
 }
 
 #[cfg(test)]
@@ -87,5 +90,11 @@ mod tests {
         assert_eq!(chosen(&[]).map(names).ok(), Some(JOBS.iter().map(|job| job.name).collect()));
         assert_eq!(chosen(&["properties".into()]).map(names).ok(), Some(vec!["properties"]));
         assert!(matches!(chosen(&["nothing".into()]), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn a_job_that_panics_has_failed_with_its_words() {
+        let job = Job { name: "x", what: "x", run: |_| panic!("exit code {}", 7) };
+        assert_eq!(perform(&job, &Binary::ToBuild).0, Err("exit code 7".to_owned()));
     }
 }

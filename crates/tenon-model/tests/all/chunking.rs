@@ -48,7 +48,7 @@ pub fn cuts() -> impl Strategy<Value = Vec<usize>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(192)))]
 
     #[test]
     fn any_cut_gives_the_same_answer(
