@@ -80,7 +80,13 @@ impl Assembler {
         let id = self.ids.take(given.as_deref());
         let name = call.name.and_then(word).unwrap_or_default().into_owned();
         give(Delta::ToolCallStarted { index, id, name });
-        let fragment = call.args.and_then(arguments).unwrap_or(Cow::Borrowed("{}")).into_owned();
+        let fragment = match call.args.map(|raw| (raw, arguments(raw))) {
+            None => Cow::Borrowed("{}"),
+            Some((_, Some(text))) => text,
+            // A number is no object, and not for us to make one of. Empty text says nothing.
+            Some((raw, None)) => Cow::Borrowed(if raw.get() == r#""""# { "{}" } else { raw.get() }),
+        }
+        .into_owned();
         give(Delta::ToolCallArguments { index, fragment });
         if let Some(native) = native::of_call(given.as_deref(), signature) {
             give(Delta::ToolCallNative { index, native });
