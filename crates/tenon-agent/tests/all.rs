@@ -1,6 +1,8 @@
 //! One run at a time, against a model that is a list of deltas. The same behaviour through the binary and
 //! a real socket is tested in `tenon-cli`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 #[path = "all/batch.rs"]
 mod batch;
 #[path = "all/ending.rs"]
