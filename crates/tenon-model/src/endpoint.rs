@@ -139,6 +139,11 @@ pub fn is_loopback(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| is_loopback_url(&url))
 }
 
+/// The host that an address names, in lower case.
+pub(crate) fn host(url: &str) -> Option<String> {
+    Url::parse(url).ok()?.host_str().map(str::to_owned)
+}
+
 pub(crate) fn is_loopback_url(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let host = host.trim_start_matches('[').trim_end_matches(']');

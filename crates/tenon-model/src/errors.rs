@@ -30,8 +30,7 @@ const MAX_SERVER_MESSAGE_CHARS: usize = 500;
 /// How much of an error answer is read.
 pub(crate) const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
 
-const BASE_URL_HINT: &str =
-    "check the base URL (with the version, such as `/v1`, where the provider wants it) and any proxy in between";
+const BASE_URL_HINT: &str = "check the base URL (with the version, such as `/v1`, where the provider wants it) and any proxy in between";
 
 /// Who was asked, for messages.
 pub(crate) struct Asked<'a> {

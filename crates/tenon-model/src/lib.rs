@@ -26,13 +26,14 @@ mod openai_chat;
 mod openai_responses;
 mod peek;
 mod response_format;
+mod restore;
 mod retry;
 mod retry_after;
 mod sse;
 mod token_counts;
 mod transport;
 
-pub use adapt::tool_parameters;
+pub use adapt::{Adapted, MAX_DESCRIBED_SCHEMA_BYTES, Target, Undo, adapt};
 pub use anthropic::Anthropic;
 pub use cassette::{Places, Protocol, Recorder, Replayer};
 pub use endpoint::{Endpoint, Secret, is_loopback};

@@ -14,17 +14,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request};
 
+use crate::adapt::{Offer, Strictness, Target, blames_schema, offers};
 use crate::answer::{Give, Next, Reader, Trouble, read_answer};
 use crate::call_id::CallIds;
 use crate::delta_stream::{Out, deltas};
 use crate::endpoint::shown_url;
 use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
+use crate::restore::Restoring;
 use crate::retry_after::retry_after;
 use crate::sse;
 use crate::transport::read_start;
 use crate::{Endpoint, HttpResponse, Secret, Transport};
 use assemble::Assembler;
-use body::StreamOptions;
+use body::{StreamOptions, Terms};
 use chunk::Chunk;
 
 pub struct OpenAiChat {
@@ -37,13 +39,16 @@ struct Server {
     secrets: Vec<Secret>,
     /// The server has refused `stream_options` before.
     refuses_stream_options: AtomicBool,
+    /// The server has refused a schema in strict mode before.
+    refuses_strict: AtomicBool,
 }
 
 impl OpenAiChat {
     pub fn new(endpoint: Endpoint, transport: Arc<dyn Transport>) -> OpenAiChat {
         let secrets = endpoint.secrets();
-        let refuses_stream_options = AtomicBool::new(false);
-        OpenAiChat { server: Arc::new(Server { endpoint, transport, secrets, refuses_stream_options }) }
+        let (refuses_stream_options, refuses_strict) = (AtomicBool::new(false), AtomicBool::new(false));
+        let server = Server { endpoint, transport, secrets, refuses_stream_options, refuses_strict };
+        OpenAiChat { server: Arc::new(server) }
     }
 }
 
@@ -63,36 +68,48 @@ impl Server {
     async fn answer(&self, request: &Request, cancel: &Cancel, out: &Out) -> Result<(), ModelError> {
         let asked =
             Asked { provider: &self.endpoint.provider, model: &request.model, secrets: &self.secrets };
-        let response = self.ask(request, cancel, &asked).await?;
-        let mut assembler = Assembler::new(CallIds::of(request));
-        read_answer(response.body, &mut assembler, &asked, &shown_url(&self.url()), out).await
+        let (response, offers) = self.ask(request, cancel, &asked).await?;
+        let mut reader = Restoring::new(Assembler::new(CallIds::of(request)), &offers);
+        read_answer(response.body, &mut reader, &asked, &shown_url(&self.url()), out).await
     }
 
-    /// The answer to the request, once it is a success.
-    async fn ask(
+    /// The answer to the request, once it is a success, and what the tools were offered as.
+    async fn ask<'a>(
         &self,
-        request: &Request,
+        request: &'a Request,
         cancel: &Cancel,
         asked: &Asked<'_>,
-    ) -> Result<HttpResponse, ModelError> {
+    ) -> Result<(HttpResponse, Vec<Offer<'a>>), ModelError> {
+        let target = Target::of_chat(&self.endpoint.base_url);
         loop {
             let options = if self.refuses_stream_options.load(Ordering::Relaxed) {
                 StreamOptions::Omit
             } else {
                 StreamOptions::IncludeUsage
             };
+            let strictness = if self.refuses_strict.load(Ordering::Relaxed) {
+                Strictness::Never
+            } else {
+                Strictness::WherePossible
+            };
+            let offers = offers(request, target, strictness);
             let url = self.url();
-            let body = body::json(request, options, &url)?;
+            let body = body::json(request, &offers, &Terms { target, options, strictness }, &url)?;
             let exchange = self.endpoint.post_with_bearer(url, body);
             let response = self.transport.send(exchange, cancel.clone()).await?;
             if (200..300).contains(&response.status) {
-                return Ok(response);
+                return Ok((response, offers));
             }
             let (status, wait) = (response.status, retry_after(&response));
             let body = read_start(response.body, MAX_ERROR_BODY_BYTES).await;
             let about_options = matches!(status, 400 | 422) && body.contains("stream_options");
             if about_options && options == StreamOptions::IncludeUsage {
                 self.refuses_stream_options.store(true, Ordering::Relaxed);
+                continue;
+            }
+            if strictness != Strictness::Never && target != Target::Compatible && blames_schema(status, &body)
+            {
+                self.refuses_strict.store(true, Ordering::Relaxed);
                 continue;
             }
             return Err(errors::from_status(status, &body, wait, asked));

@@ -17,12 +17,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tenon_core::{Cancel, DeltaStream, FinishReason, ModelClient, ModelError, Request};
 
+use crate::adapt::{Offer, Target, offers};
 use crate::answer::{Give, Next, Reader, Trouble, read_answer};
 use crate::call_id::CallIds;
 use crate::delta_stream::{Out, deltas};
 use crate::endpoint::shown_url;
 use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
 use crate::loose_json::text;
+use crate::restore::Restoring;
 use crate::retry_after::retry_after;
 use crate::sse;
 use crate::transport::read_start;
@@ -68,26 +70,28 @@ impl Server {
     async fn answer(&self, request: &Request, cancel: &Cancel, out: &Out) -> Result<(), ModelError> {
         let provider = &self.endpoint.provider;
         let asked = Asked { provider, model: &request.model, secrets: &self.secrets };
-        let response = self.ask(request, cancel, &asked).await?;
-        let mut assembler = Assembler::new(provider, CallIds::of(request));
-        read_answer(response.body, &mut assembler, &asked, &shown_url(&self.url()), out).await
+        let (response, offers) = self.ask(request, cancel, &asked).await?;
+        let mut reader = Restoring::new(Assembler::new(provider, CallIds::of(request)), &offers);
+        read_answer(response.body, &mut reader, &asked, &shown_url(&self.url()), out).await
     }
 
-    /// The answer to the request, once it is a success.
-    async fn ask(
+    /// The answer to the request, once it is a success, and what the tools were offered as.
+    async fn ask<'a>(
         &self,
-        request: &Request,
+        request: &'a Request,
         cancel: &Cancel,
         asked: &Asked<'_>,
-    ) -> Result<HttpResponse, ModelError> {
+    ) -> Result<(HttpResponse, Vec<Offer<'a>>), ModelError> {
+        let target = Target::of_responses(&self.endpoint.base_url);
         let mut omitted = self.omitted_for(&request.model);
         loop {
-            let body = body::json(request, &self.endpoint.provider, omitted)?;
+            let offers = offers(request, target, omitted.strictness());
+            let body = body::json(request, &offers, target, &self.endpoint.provider, omitted)?;
             let exchange = self.endpoint.post_with_bearer(self.url(), body);
             let response = self.transport.send(exchange, cancel.clone()).await?;
             if (200..300).contains(&response.status) {
                 self.remember(&request.model, omitted);
-                return Ok(response);
+                return Ok((response, offers));
             }
             let (status, wait) = (response.status, retry_after(&response));
             let body = read_start(response.body, MAX_ERROR_BODY_BYTES).await;

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "all/adapt.rs"]
+mod adapt;
+#[path = "all/adapt_prop.rs"]
+mod adapt_prop;
 #[path = "all/answers.rs"]
 mod answers;
 #[path = "all/anthropic.rs"]
@@ -32,6 +36,8 @@ mod gemini_server;
 mod network;
 #[path = "all/request_body.rs"]
 mod request_body;
+#[path = "all/response_format.rs"]
+mod response_format;
 #[path = "all/responses.rs"]
 mod responses;
 #[path = "all/responses_body.rs"]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tenon_core::{ErrorClass, Message, ModelError, Part, RawJson, Request, Role, ToolChoice};
 
 use super::native::{self, Kept};
-use crate::adapt::tool_parameters;
+use crate::adapt::{Offer, Strictness, Target, offers};
 
 /// What is asked for in the end; a server may not have taken what the request wanted.
 pub(super) struct Terms<'a> {
@@ -19,7 +19,8 @@ pub(super) struct Terms<'a> {
 }
 
 pub(super) fn json(request: &Request, terms: &Terms<'_>) -> Result<String, ModelError> {
-    let mut tools: Vec<WireTool<'_>> = request.tools.iter().map(tool).collect();
+    let offers = offers(request, Target::Anthropic, Strictness::Never);
+    let mut tools: Vec<WireTool<'_>> = offers.iter().map(tool).collect();
     if let Some(last) = tools.last_mut() {
         last.cache_control = Some(EPHEMERAL);
     }
@@ -67,7 +68,7 @@ struct WireTool<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
-    input_schema: Cow<'a, Value>,
+    input_schema: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<CacheControl>,
 }
@@ -141,11 +142,11 @@ fn system(text: &str) -> Vec<Block<'_>> {
     if is_blank(text) { Vec::new() } else { vec![block] }
 }
 
-fn tool(spec: &tenon_core::ToolSpec) -> WireTool<'_> {
+fn tool<'a>(offer: &'a Offer<'_>) -> WireTool<'a> {
     WireTool {
-        name: &spec.name,
-        description: &spec.description,
-        input_schema: tool_parameters(&spec.parameters),
+        name: offer.name,
+        description: &offer.description,
+        input_schema: &offer.parameters,
         cache_control: None,
     }
 }

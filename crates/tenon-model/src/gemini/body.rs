@@ -1,16 +1,15 @@
 //! The request body of `streamGenerateContent`.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::Value;
 use tenon_core::{
-    ErrorClass, Message, ModelError, Part, RawJson, Request, Role, ToolCall, ToolChoice, ToolResult, ToolSpec,
+    ErrorClass, Message, ModelError, Part, RawJson, Request, Role, ToolCall, ToolChoice, ToolResult,
 };
 
 use super::native::{self, Signed};
-use crate::adapt::tool_parameters;
+use crate::adapt::{Offer, Strictness, Target, answer_schema, offers};
 
 /// Since its third generation Gemini refuses turns whose first call has no signature. This is the one that
 /// it documents for calls that came from elsewhere.
@@ -18,12 +17,13 @@ const FOREIGN_CALL_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(super) fn json(request: &Request) -> Result<String, ModelError> {
     let system = request.system.as_str();
+    let offers = offers(request, Target::Gemini, Strictness::Never);
     let body = Body {
         contents: contents(request),
         system_instruction: (!system.is_empty()).then(|| Instruction { parts: [WirePart::text(system)] }),
-        tools: match request.tools.as_slice() {
+        tools: match offers.as_slice() {
             [] => None,
-            tools => Some([Tools { function_declarations: tools.iter().map(declaration).collect() }]),
+            offers => Some([Tools { function_declarations: offers.iter().map(declaration).collect() }]),
         },
         tool_config: match &request.tool_choice {
             ToolChoice::Auto => None,
@@ -50,7 +50,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    generation_config: Option<Generation<'a>>,
+    generation_config: Option<Generation>,
 }
 
 #[derive(Serialize)]
@@ -69,8 +69,8 @@ struct Tools<'a> {
 struct Declaration<'a> {
     name: &'a str,
     description: &'a str,
-    /// JSON Schema as it is; the older `parameters` knows only a part of it.
-    parameters_json_schema: Cow<'a, Value>,
+    /// JSON Schema; the older `parameters` is another language.
+    parameters_json_schema: &'a Value,
 }
 
 #[derive(Serialize)]
@@ -88,21 +88,22 @@ struct Calling<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Generation<'a> {
+struct Generation {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_mime_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    response_json_schema: Option<Cow<'a, Value>>,
+    response_json_schema: Option<Value>,
 }
 
-fn generation(request: &Request) -> Option<Generation<'_>> {
+fn generation(request: &Request) -> Option<Generation> {
     let format = request.response_format.as_ref();
     let generation = Generation {
         max_output_tokens: request.max_output_tokens,
         response_mime_type: format.map(|_| "application/json"),
-        response_json_schema: format.map(|format| tool_parameters(&format.schema)),
+        response_json_schema: format
+            .map(|format| answer_schema(&format.schema, Target::Gemini, Strictness::Never).0),
     };
     (request.max_output_tokens.is_some() || format.is_some()).then_some(generation)
 }
@@ -169,11 +170,11 @@ impl<'a> WirePart<'a> {
     }
 }
 
-fn declaration(spec: &ToolSpec) -> Declaration<'_> {
+fn declaration<'a>(offer: &'a Offer<'_>) -> Declaration<'a> {
     Declaration {
-        name: &spec.name,
-        description: &spec.description,
-        parameters_json_schema: tool_parameters(&spec.parameters),
+        name: offer.name,
+        description: &offer.description,
+        parameters_json_schema: &offer.parameters,
     }
 }
 

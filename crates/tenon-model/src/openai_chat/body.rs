@@ -7,7 +7,7 @@ use serde_json::Value;
 use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolCall, ToolChoice};
 
 use super::assemble::{REASONING_FIELD_KEY, RETURNED_REASONING_FIELD};
-use crate::adapt::{object_arguments, tool_parameters};
+use crate::adapt::{Offer, Strictness, Target, answer_schema, object_arguments};
 
 /// Some servers refuse the field that asks for token counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,19 @@ pub(super) enum StreamOptions {
     Omit,
 }
 
-pub(super) fn json(request: &Request, options: StreamOptions, url: &str) -> Result<String, ModelError> {
+/// What the server is known to take.
+pub(super) struct Terms {
+    pub target: Target,
+    pub options: StreamOptions,
+    pub strictness: Strictness,
+}
+
+pub(super) fn json(
+    request: &Request,
+    offers: &[Offer<'_>],
+    terms: &Terms,
+    url: &str,
+) -> Result<String, ModelError> {
     let (max_tokens, max_completion_tokens) = match takes_completion_tokens(url) {
         true => (None, request.max_output_tokens),
         false => (request.max_output_tokens, None),
@@ -24,19 +36,20 @@ pub(super) fn json(request: &Request, options: StreamOptions, url: &str) -> Resu
     let body = Body {
         model: &request.model,
         messages: messages(request),
-        tools: request.tools.iter().map(tool).collect(),
+        tools: offers.iter().map(tool).collect(),
         tool_choice: match &request.tool_choice {
             ToolChoice::Auto => None,
             ToolChoice::Force(name) => Some(Choice { kind: "function", function: Named { name } }),
         },
-        response_format: request.response_format.as_ref().map(|format| AnswerFormat {
-            kind: "json_schema",
-            json_schema: NamedSchema { name: &format.name, schema: tool_parameters(&format.schema) },
+        response_format: request.response_format.as_ref().map(|format| {
+            let (schema, strict) = answer_schema(&format.schema, terms.target, terms.strictness);
+            let json_schema = NamedSchema { name: &format.name, schema, strict };
+            AnswerFormat { kind: "json_schema", json_schema }
         }),
         max_tokens,
         max_completion_tokens,
         stream: true,
-        stream_options: match options {
+        stream_options: match terms.options {
             StreamOptions::IncludeUsage => Some(Usage { include_usage: true }),
             StreamOptions::Omit => None,
         },
@@ -99,7 +112,10 @@ struct AnswerFormat<'a> {
 #[derive(Serialize)]
 struct NamedSchema<'a> {
     name: &'a str,
-    schema: Cow<'a, Value>,
+    schema: Value,
+    /// Left out where it is not meant: other servers may not know it.
+    #[serde(skip_serializing_if = "is_false")]
+    strict: bool,
 }
 
 #[derive(Serialize)]
@@ -113,18 +129,25 @@ struct WireTool<'a> {
 struct WireFunction<'a> {
     name: &'a str,
     description: &'a str,
-    parameters: Cow<'a, Value>,
+    parameters: &'a Value,
+    #[serde(skip_serializing_if = "is_false")]
+    strict: bool,
 }
 
-fn tool(spec: &tenon_core::ToolSpec) -> WireTool<'_> {
+fn tool<'a>(offer: &'a Offer<'_>) -> WireTool<'a> {
     WireTool {
         kind: "function",
         function: WireFunction {
-            name: &spec.name,
-            description: &spec.description,
-            parameters: tool_parameters(&spec.parameters),
+            name: offer.name,
+            description: &offer.description,
+            parameters: &offer.parameters,
+            strict: offer.strict,
         },
     }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 #[derive(Serialize)]

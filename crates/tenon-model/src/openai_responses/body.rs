@@ -7,14 +7,20 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolChoice, ToolSpec};
+use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolChoice};
 
 use super::native;
 use super::refusals::{Field, Omitted};
-use crate::adapt::{object_arguments, tool_parameters};
+use crate::adapt::{Offer, Target, answer_schema, object_arguments};
 
-pub(super) fn json(request: &Request, provider: &str, omitted: Omitted) -> Result<String, ModelError> {
-    let tools: Vec<_> = request.tools.iter().map(tool).collect();
+pub(super) fn json(
+    request: &Request,
+    offers: &[Offer<'_>],
+    target: Target,
+    provider: &str,
+    omitted: Omitted,
+) -> Result<String, ModelError> {
+    let tools: Vec<_> = offers.iter().map(tool).collect();
     let unless_omitted = |field: Field| !omitted.has(field);
     let cache_key = match unless_omitted(Field::PromptCacheKey) {
         true => Some(cache_key(&request.system, &tools).map_err(unwritable)?),
@@ -32,13 +38,9 @@ pub(super) fn json(request: &Request, provider: &str, omitted: Omitted) -> Resul
             ToolChoice::Force(name) => Some(Choice::Force { kind: "function", name }),
         },
         parallel_tool_calls: (has_tools && unless_omitted(Field::ParallelToolCalls)).then_some(true),
-        text: request.response_format.as_ref().map(|format| Text {
-            format: TextFormat {
-                kind: "json_schema",
-                name: &format.name,
-                schema: tool_parameters(&format.schema),
-                strict: false,
-            },
+        text: request.response_format.as_ref().map(|format| {
+            let (schema, strict) = answer_schema(&format.schema, target, omitted.strictness());
+            Text { format: TextFormat { kind: "json_schema", name: &format.name, schema, strict } }
         }),
         max_output_tokens: request.max_output_tokens,
         stream: true,
@@ -88,7 +90,7 @@ struct TextFormat<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     name: &'a str,
-    schema: Cow<'a, Value>,
+    schema: Value,
     strict: bool,
 }
 
@@ -98,18 +100,18 @@ struct Tool<'a> {
     kind: &'static str,
     name: &'a str,
     description: &'a str,
-    parameters: Cow<'a, Value>,
+    parameters: &'a Value,
     /// Said, because here the default is `true`.
     strict: bool,
 }
 
-fn tool(spec: &ToolSpec) -> Tool<'_> {
+fn tool<'a>(offer: &'a Offer<'_>) -> Tool<'a> {
     Tool {
         kind: "function",
-        name: &spec.name,
-        description: &spec.description,
-        parameters: tool_parameters(&spec.parameters),
-        strict: false,
+        name: offer.name,
+        description: &offer.description,
+        parameters: &offer.parameters,
+        strict: offer.strict,
     }
 }
 

@@ -1,6 +1,8 @@
 //! What servers are known to refuse: fields that help where they are known and are left out where they are
 //! not, and reasoning that a server cannot read any more.
 
+use crate::adapt::{Strictness, blames_schema};
+
 /// What a request can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
@@ -12,6 +14,8 @@ pub(super) enum Field {
     ToolChoice,
     /// The items of reasoning in the input.
     Reasoning,
+    /// The mode in which the server writes nothing but what the schema allows.
+    Strict,
 }
 
 /// The fields that are left out.
@@ -27,6 +31,10 @@ impl Omitted {
         Omitted(self.0 | 1 << field as u8)
     }
 
+    pub fn strictness(self) -> Strictness {
+        if self.has(Field::Strict) { Strictness::Never } else { Strictness::WherePossible }
+    }
+
     /// What is left out next after this answer, if that may help. Never the same thing twice, so asking
     /// again comes to an end.
     pub fn after(self, status: u16, body: &str) -> Option<Omitted> {
@@ -35,7 +43,9 @@ impl Omitted {
         }
         let body = body.to_ascii_lowercase();
         let mut next = self;
-        if REASONING_WORDS.iter().any(|words| body.contains(words)) {
+        if blames_schema(status, &body) {
+            next = next.and(Field::Strict);
+        } else if REASONING_WORDS.iter().any(|words| body.contains(words)) {
             next = next.and(Field::Reasoning);
             // Of a model that cannot encrypt, nothing encrypted is asked for either.
             if body.contains("not supported") {
@@ -100,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_is_named_is_left_out_once() {
-        use Field::{Include, ParallelToolCalls, PromptCacheKey, Reasoning, Store, ToolChoice};
+        use Field::{Include, ParallelToolCalls, PromptCacheKey, Reasoning, Store, Strict, ToolChoice};
         for (status, body, fields) in [
             (
                 400,
@@ -128,6 +138,11 @@ mod tests {
                 vec![Reasoning],
             ),
             (400, "tool_choice 'function' is not supported", vec![ToolChoice]),
+            (
+                400,
+                r#"{"error":{"code":"invalid_function_parameters","message":"Invalid schema for function 'store'"}}"#,
+                vec![Strict],
+            ),
             (400, "the input must include a message", vec![]),
             (400, "invalid value for `include`", vec![Include]),
             (400, "unexpected item in the datastore", vec![]),

@@ -103,7 +103,8 @@ fn address_and_headers() {
 
 #[test]
 fn tools_and_a_forced_choice() {
-    let schema = r#"{"zeta":1,"type":"object","properties":{"b":{"maximum":1.50},"a":{"const":123456789012345678901234567890}},"required":["b"]}"#;
+    let schema = r#"{"$comment":"c","type":"object","properties":{"b":{"maximum":1.50},"a":{"const":123456789012345678901234567890}},"required":["b"]}"#;
+    let sent = r#"{"type":"object","properties":{"b":{"maximum":1.50},"a":{"type":"number","enum":[123456789012345678901234567890]}},"required":["b"]}"#;
     let tool = |name: &str, parameters: &str| ToolSpec {
         name: name.into(),
         description: format!("Does {name}."),
@@ -122,10 +123,10 @@ fn tools_and_a_forced_choice() {
             concat!(
                 r#"{{"contents":[{{"role":"user","parts":[{{"text":"hi"}}]}}],"tools":[{{"functionDeclarations":["#,
                 r#"{{"name":"read_file","description":"Does read_file.","parametersJsonSchema":{{"type":"object","properties":{{}}}}}},"#,
-                r#"{{"name":"structured_output","description":"Does structured_output.","parametersJsonSchema":{schema}}}]}}],"#,
+                r#"{{"name":"structured_output","description":"Does structured_output.","parametersJsonSchema":{sent}}}]}}],"#,
                 r#""toolConfig":{{"functionCallingConfig":{{"mode":"ANY","allowedFunctionNames":["structured_output"]}}}}}}"#,
             ),
-            schema = schema
+            sent = sent
         )
     );
 }
