@@ -328,6 +328,30 @@ mod fallback {
     }
 
     #[test]
+    fn a_recorded_fallback_is_replayed() {
+        let busy = Server::start([reply().status(429).repeat(2)]);
+        let other = Server::start([
+            reply().call("call_1", "read_file", json!({"file_path": "a.txt"})),
+            reply().text("It says hello."),
+        ]);
+        let recorded = with(first(&busy), Wire::Messages, &other, "other-secret-key")
+            .file("a.txt", "hello")
+            .args(["--fallback-model", "anthropic/second", "--record", "run.jsonl"])
+            .run();
+        recorded.assert_code(0);
+        let cassette = recorded.read("run.jsonl");
+        assert!(!cassette.contains("other-secret-key") && !cassette.contains("test-key"), "{cassette}");
+        let replayed = tenon()
+            .file("a.txt", "hello")
+            .file("run.jsonl", &cassette)
+            .args(["-m", "openai/first", "-p", "go", "--settings", IMPATIENT, "--replay", "run.jsonl"])
+            .args(["--fallback-model", "anthropic/second"])
+            .run();
+        replayed.assert_code(0);
+        assert_eq!(replayed.stdout, recorded.stdout);
+    }
+
+    #[test]
     fn a_fallback_that_cannot_be_asked_is_refused_at_once() {
         let server = Server::start([]);
         let run = first(&server).args(["--fallback-model", "gemini/g"]).run();
@@ -586,6 +610,22 @@ mod schema_mode {
         }
         let server = Server::start([reply().call("call_1", "structured_output", json!({"n": 3}))]);
         asked(&server, Wire::Messages, "tool").run().assert_code(0);
+    }
+
+    #[test]
+    fn a_recorded_answer_is_replayed() {
+        for wire in WIRES {
+            let server = Server::start([reply().text("{\"n\": 0}"), reply().text("{\"n\": 7}")]);
+            let recorded = asked(&server, wire, "response-format").args(["--record", "run.jsonl"]).run();
+            recorded.assert_code(0);
+            let replayed = tenon()
+                .file("run.jsonl", recorded.read("run.jsonl"))
+                .args(["-p", "count", "--json-schema", SCHEMA, "--schema-mode", "response-format"])
+                .args(["--replay", "run.jsonl"])
+                .run();
+            replayed.assert_code(0);
+            assert_eq!(replayed.stdout, "{\"n\":7}\n", "{wire:?}");
+        }
     }
 
     #[test]
