@@ -14,6 +14,13 @@ pub(crate) struct Said {
 
 impl Said {
     pub(crate) fn add(&mut self, text: &str) {
+        if self.chars > 0 && !text.is_empty() {
+            self.append("\n");
+        }
+        self.append(text);
+    }
+
+    fn append(&mut self, text: &str) {
         let room = PREVIEW_CHARS.saturating_sub(self.chars);
         self.beginning.extend(text.chars().take(room));
         self.chars += text.chars().count();
@@ -30,30 +37,24 @@ impl Said {
     }
 }
 
-/// Is the terminal tool there for the model to call?
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Offered {
-    Yes,
-    RemovedByRule,
-}
-
-pub(crate) fn no_terminal_call(tool: &str, offered: Offered, turns: u32, said: &Said) -> Failure {
+pub(crate) fn no_terminal_call(tool: &str, turns: u32, said: &Said) -> Failure {
     let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
-    let hint = match offered {
-        Offered::RemovedByRule => format!(
-            "`{tool}` is removed by a deny rule: check `--exclude-tools` and `permissions.deny` in the settings"
-        ),
-        Offered::Yes => "ask for the final answer in the prompt, allow a reminder with `--schema-nudge 1`, or try another model".to_owned(),
-    };
     let preview = said.preview();
     Failure::new(
         ErrorClass::Contract,
         format!("the model answered in plain text instead of calling `{tool}` after {turns}{preview}"),
     )
-    .hint(hint)
+    .hint("ask for the final answer in the prompt, allow a reminder with `--schema-nudge 1`, or try another model")
 }
 
-/// The same where the text of the answer would have been the payload: there was none.
+/// A run that could not succeed says so, however it ended.
+pub(crate) fn with_removed_tool_hint(failure: Failure, tool: &str) -> Failure {
+    failure.hint(format!(
+        "`{tool}` is removed by a deny rule: check `--exclude-tools` and `permissions.deny` in the settings"
+    ))
+}
+
+/// The same as [`no_terminal_call`] where the text of the answer would have been the payload: there was none.
 pub(crate) fn no_json_answer(turns: u32) -> Failure {
     let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
     Failure::new(ErrorClass::Contract, format!("the model stopped after {turns} without writing an answer"))

@@ -15,6 +15,9 @@ use crate::Emitter;
 
 /// Snapshots of a growing payload are for people and progress bars: ten a second are plenty.
 const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(100);
+/// Each snapshot is the whole payload so far. A large one must have grown by a quarter before the next, so
+/// that all of them together are a few times the payload and not its square.
+const SMALL_PAYLOAD: usize = 16 * 1024;
 
 /// When the parts of an answer are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,8 @@ struct Snapshots {
     json: PartialJson,
     last: Option<Instant>,
     pending: bool,
+    received: usize,
+    received_at_last: usize,
 }
 
 /// One whole answer.
@@ -301,7 +306,7 @@ impl<'a> Fold<'a> {
             }
             self.emitter.emit(EventKind::PartStarted { part, id, kind: part_kind(&content) });
             if wanted && matches!(&content, Part::ToolCall(call) if call.terminal) {
-                snapshots = Some(Snapshots { json: PartialJson::new(), last: None, pending: false });
+                snapshots = Some(Snapshots::new());
             }
         }
         self.parts.push(Building { id, content, snapshots, stopped: false });
@@ -332,11 +337,19 @@ impl<'a> Fold<'a> {
 }
 
 impl Snapshots {
+    fn new() -> Snapshots {
+        Snapshots { json: PartialJson::new(), last: None, pending: false, received: 0, received_at_last: 0 }
+    }
+
     fn push(&mut self, fragment: &str) -> Option<tenon_core::RawJson> {
         self.pending |= self.json.push(fragment);
-        if !self.pending || self.last.is_some_and(|last| last.elapsed() < SNAPSHOT_INTERVAL) {
+        self.received += fragment.len();
+        let too_soon = self.last.is_some_and(|last| last.elapsed() < SNAPSHOT_INTERVAL);
+        let grown = self.received < SMALL_PAYLOAD || self.received >= self.received_at_last / 4 * 5;
+        if !self.pending || too_soon || !grown {
             return None;
         }
+        self.received_at_last = self.received;
         self.pending = false;
         self.last = Some(Instant::now());
         self.json.snapshot()

@@ -14,7 +14,7 @@ use tenon_core::{
 };
 use tenon_tools::{Permissions, Registry};
 
-use crate::failures::{self, Offered, Said};
+use crate::failures::{self, Said};
 use crate::fold::{Fold, Telling, Turn};
 use crate::plan_batch::{Step, plan_batch};
 use crate::repeated_call::RepeatedCalls;
@@ -167,6 +167,9 @@ impl<'a> Run<'a> {
 
     async fn drive(&mut self) -> Result<Success, Box<Failure>> {
         loop {
+            if self.agent.stop.cancel().is_cancelled() {
+                return Err(self.with_attempts(self.agent.stop.failure()));
+            }
             self.agent.limits.before_model_call(self.turns).map_err(|failure| {
                 let tool = self.agent.contract.as_ref().map(|contract| contract.tool);
                 self.with_attempts(failures::with_turn_limit_hint(failure, tool, self.attempts))
@@ -318,8 +321,7 @@ impl<'a> Run<'a> {
             return Ok(Some(Success { text, payload: None }));
         };
         if self.terminal.is_none() {
-            let failure =
-                failures::no_terminal_call(contract.tool, Offered::RemovedByRule, self.turns, &self.said);
+            let failure = failures::no_terminal_call(contract.tool, self.turns, &self.said);
             return Err(self.with_attempts(failure));
         }
         if let Some(reminder) = self.asking.remind(contract, self.agent.limits.nudges) {
@@ -330,7 +332,7 @@ impl<'a> Run<'a> {
             return Ok(None);
         }
         Err(self.with_attempts(match self.asking.form() {
-            Form::Tool => failures::no_terminal_call(contract.tool, Offered::Yes, self.turns, &self.said),
+            Form::Tool => failures::no_terminal_call(contract.tool, self.turns, &self.said),
             Form::ResponseFormat => failures::no_json_answer(self.turns),
         }))
     }
@@ -459,8 +461,11 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Adds what the contract had received so far.
+    /// Adds what the contract had received so far, and why it could receive nothing.
     fn with_attempts(&self, mut failure: Failure) -> Box<Failure> {
+        if let (Some(contract), None) = (&self.agent.contract, self.terminal) {
+            failure = failures::with_removed_tool_hint(failure, contract.tool);
+        }
         if failure.structured.is_none() {
             failure.structured.clone_from(&self.last_attempt);
         }
@@ -477,7 +482,15 @@ impl<'a> Run<'a> {
         let ending = match (ending, &self.agent.deliver) {
             (Ending::Success(success), Some(deliver)) => match deliver(&success) {
                 Ok(()) => Ending::Success(success),
-                Err(failure) => Ending::Failure(Box::new(failure)),
+                // What was paid for is not lost: the result still carries it.
+                Err(mut failure) => {
+                    failure.structured = success.payload.map(|payload| StructuredError {
+                        attempts: self.attempts,
+                        candidate: Some(payload),
+                        violations: Vec::new(),
+                    });
+                    Ending::Failure(Box::new(failure))
+                }
             },
             (ending, _) => ending,
         };
@@ -523,6 +536,9 @@ fn skipped(captured: bool) -> ToolOutcome {
 
 /// The rejected arguments as JSON: themselves when they are JSON, else their text as a JSON string.
 fn candidate(call: &ToolCall) -> tenon_core::RawJson {
+    if call.arguments.trim().is_empty() {
+        return call.input();
+    }
     match serde_json::from_str::<serde_json::Value>(&call.arguments) {
         Ok(value) if value.is_object() => call.input(),
         _ => serde_json::value::to_raw_value(&call.arguments).unwrap_or_default(),

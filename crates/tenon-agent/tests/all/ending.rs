@@ -227,6 +227,16 @@ fn denials_are_counted_and_can_fail_the_run() {
 }
 
 #[test]
+fn a_model_that_calls_a_removed_terminal_tool_is_told_apart_from_one_that_loops() {
+    let call = || calls(&[("a", "structured_output", r#"{"n":1}"#)]);
+    let mut scene = Scene::new((0..5).map(|_| call()).collect()).schema(SCHEMA);
+    scene.deny = vec!["structured_output"];
+    let played = scene.play();
+    assert_eq!(played.class(), "repeated_call");
+    assert!(failure(&played).hint.unwrap().contains("removed by a deny rule"));
+}
+
+#[test]
 fn a_denied_terminal_tool_is_not_offered_and_the_failure_says_so() {
     let mut scene = Scene::new(vec![text("plain")]).schema(SCHEMA);
     scene.deny = vec!["structured_output"];

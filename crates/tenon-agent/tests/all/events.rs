@@ -252,3 +252,29 @@ fn a_call_that_has_ended_lets_what_follows_keep_its_place() {
         .collect();
     assert_eq!(shown, ["thinking \"\" true", "a {} true", "between", "b  false"]);
 }
+
+#[test]
+fn snapshots_of_a_large_payload_are_few() {
+    let mut answer: Answer =
+        vec![Ok(Delta::ToolCallStarted { index: 0, id: "a".into(), name: "structured_output".into() })];
+    let mut fragment =
+        |text: &str| answer.push(Ok(Delta::ToolCallArguments { index: 0, fragment: text.into() }));
+    fragment(r#"{"secret":"x","items":["#);
+    for n in 0..20_000 {
+        fragment(&format!(r#"{{"number":{n},"name":"some name"}},"#));
+    }
+    fragment("0]}");
+    let mut scene = Scene::new(vec![answer]).schema(SCHEMA);
+    scene.audience = Audience::LiveWithSnapshots;
+    let played = scene.play();
+    let told: usize = played
+        .events
+        .iter()
+        .map(|event| match &event.kind {
+            EventKind::StructuredPartial { snapshot, .. } => snapshot.get().len(),
+            _ => 0,
+        })
+        .sum();
+    let payload = played.payload().unwrap().len();
+    assert!(told < 8 * payload, "{told} bytes of snapshots for {payload}");
+}
