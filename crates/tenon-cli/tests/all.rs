@@ -37,6 +37,8 @@ mod stdin;
 mod tools;
 #[path = "all/usage.rs"]
 mod usage;
+#[path = "all/wires.rs"]
+mod wires;
 
 use tenon_testkit::{Tenon, Wire};
 

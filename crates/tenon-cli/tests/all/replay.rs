@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tenon_testkit::{Gate, Reply, Run, Server, Tenon, Value, json, reply, scrub};
+use tenon_testkit::{Gate, Reply, Run, Server, Tenon, Value, Wire, json, reply, scrub};
 
 use crate::tenon;
 
@@ -23,7 +23,11 @@ impl Shelf {
 
     fn record(&self, setup: Tenon, script: impl IntoIterator<Item = Reply>) -> Run {
         let server = Server::start(script);
-        let run = setup.server(&server).arg("--record").arg(self.cassette()).run();
+        self.record_from(&server, setup.server(&server))
+    }
+
+    fn record_from(&self, server: &Server, setup: Tenon) -> Run {
+        let run = setup.arg("--record").arg(self.cassette()).run();
         server.assert_script_done();
         run
     }
@@ -88,6 +92,31 @@ fn a_recording_replays_in_another_folder_without_key_and_server() {
     let again = shelf.replay(plain());
     again.assert_code(0);
     assert_eq!(again.stdout, format!("Wrote {}/out.txt.\n", again.workspace().display()));
+}
+
+/// The cassette knows what it was recorded in: nobody names a model.
+#[test]
+fn a_recording_of_every_wire_replays() {
+    for wire in Wire::ALL {
+        let shelf = Shelf::new();
+        let setup = || tenon().file("src/a.txt", "alpha\n").args(["-p", "Do it.", "-y"]);
+        let first = setup();
+        let mut script = busy_conversation(first.workspace());
+        script[0] = script[0].clone().reasoning("Hm.").signature("sig").redacted_thinking("cmVk");
+        let server = Server::start(script);
+        shelf.record_from(&server, first.server_on(&server, wire)).assert_code(0);
+        let text = shelf.text();
+        assert!(!text.contains("test-key") && !text.contains("/workspace"), "{text}");
+        let paths: Vec<Value> =
+            shelf.lines()[1..].iter().map(|line| line["request"]["path"].clone()).collect();
+        assert_eq!(paths, vec![json!(wire.path().split('?').next()); 4]);
+        let replayed = shelf.replay(setup());
+        replayed.assert_code(0);
+        assert_eq!(replayed.stdout, format!("Wrote {}/out.txt.\n", replayed.workspace().display()));
+        assert_eq!(replayed.read("out.txt"), "done\n");
+        let other = shelf.replay(tenon().args(["-p", "Do that.", "-y"]));
+        assert_refused(&other, &["`/messages/0/content`: recorded \"Do it.\", now \"Do that.\""]);
+    }
 }
 
 /// The whole stream without what a command printed anew.

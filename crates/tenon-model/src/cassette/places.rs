@@ -183,8 +183,8 @@ fn is_whole_folder(text: &str, range: &std::ops::Range<usize>) -> bool {
     !before.is_some_and(continues) && !next.is_some_and(continues) && !is_dot_name
 }
 
-/// By these members fragments say whose they are.
-const INDEXES: [&str; 4] = ["index", "output_index", "content_index", "summary_index"];
+/// By these members fragments say whose they are. Gemini's thoughts stand where its text does.
+const INDEXES: [&str; 5] = ["index", "output_index", "content_index", "summary_index", "thought"];
 
 /// Calls `see` with every string of `value`: the channel it belongs to, and its pointer. A channel is the
 /// pointer with the indexes on the way to it, and the type of the event, where it has one.
@@ -283,6 +283,12 @@ mod tests {
         let mut events = [piece(0, "in /home/u"), done("ser")];
         hider().events(&mut events);
         assert_eq!(events, [piece(0, "in {{home}}"), done("ser")]);
+        let part = |part: Value| json!({"candidates": [{"content": {"parts": [part]}}]}).to_string();
+        let thought = |text: &str| part(json!({"text": text, "thought": true}));
+        let said = |text: &str| part(json!({"text": text}));
+        let mut events = [thought("/home"), said("In /home/u."), thought("/u.")];
+        hider().events(&mut events);
+        assert_eq!(events, [thought("{{home}}"), said("In {{home}}."), thought(".")]);
     }
 
     proptest! {
