@@ -112,7 +112,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub result_file: Option<PathBuf>,
     /// A sign of life every so many seconds
-    #[arg(long, value_name = "SECS", help_heading = "Output")]
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Output")]
     pub heartbeat: Option<u64>,
     /// A line on stderr for every tool call and request
     #[arg(long, help_heading = "Output", conflicts_with = "quiet")]

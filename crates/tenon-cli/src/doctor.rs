@@ -2,14 +2,13 @@
 
 use std::fmt::Write;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::path::Path;
 use std::time::Duration;
 
 use tenon_config::{ModelFlags, ProjectTrust, Sources, Surroundings, choose_model};
 use tenon_core::Failure;
 
 use crate::manual::print;
-use crate::surroundings;
+use crate::{surroundings, sys};
 
 /// A server that is there answers at once.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -54,23 +53,16 @@ fn home(here: &Surroundings) -> Finding {
             Some("set `HOME`".to_owned()),
         );
     };
-    // The folder is made when it is first needed; what counts is whether it could be.
-    let nearest = home.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
-    match is_writable(nearest) {
+    match sys::can_be_written(home) {
         true => ok(format!("settings and outputs: {}", home.display())),
         false => fail(
-            format!("`{}` cannot be written", nearest.display()),
+            format!("`{}` cannot be written", home.display()),
             Some(
                 "set `TENON_HOME` to a folder of yours; runs work without it, but keep no large outputs"
                     .to_owned(),
             ),
         ),
     }
-}
-
-fn is_writable(folder: &Path) -> bool {
-    let trial = folder.join(format!(".tenon-doctor-{}", std::process::id()));
-    std::fs::write(&trial, b"").and_then(|()| std::fs::remove_file(&trial)).is_ok()
 }
 
 fn settings(here: &Surroundings) -> Finding {

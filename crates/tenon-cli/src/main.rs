@@ -30,7 +30,10 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     sys::protect_process();
-    let cli = args::Cli::parse();
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit_code::exit(usage::not_understood(&error)),
+    };
     let code = match cli.command {
         None => run::main(cli.run),
         Some(args::Command::Schema { command }) => schema_command::main(command),

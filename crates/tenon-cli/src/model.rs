@@ -43,9 +43,7 @@ pub fn choose(
 
 /// Variables that hold keys, and so are kept from children.
 pub fn secret_names(args: &RunArgs, settings: &Settings, here: &Surroundings) -> Vec<String> {
-    let mut names = secret_env_names(settings, &here.env);
-    names.extend(args.api_key_env.clone().filter(|name| !settings.tools.shell.pass_env.contains(name)));
-    names
+    secret_env_names(settings, &here.env, args.api_key_env.as_deref())
 }
 
 fn replay(
@@ -102,7 +100,23 @@ fn connect(
     started_in: &Path,
 ) -> Result<Chosen, Failure> {
     let choices = choices(args, settings, here)?;
-    let secrets = choices.iter().filter_map(|choice| choice.api_key.as_deref()).map(Secret::new).collect();
+    let first = &choices[0];
+    let (model, why, warnings) = (first.model_id.clone(), first.why.clone(), first.notes.clone());
+    // Only what nobody charges for is known to cost nothing.
+    let cost_usd = choices.iter().all(|choice| choice.loopback).then_some(0.0);
+    let choices: Vec<(String, Wire, Endpoint)> = choices
+        .into_iter()
+        .map(|choice| {
+            let endpoint = Endpoint {
+                provider: choice.provider,
+                base_url: choice.base_url,
+                api_key: choice.api_key.as_deref().map(Secret::new),
+                headers: choice.headers.into_iter().collect(),
+            };
+            (choice.model_id, choice.wire, endpoint)
+        })
+        .collect();
+    let secrets = choices.iter().flat_map(|(_, _, endpoint)| endpoint.secrets()).collect();
     let network: Arc<dyn Transport> = Arc::new(Http::new(http_options(args, settings, here)));
     let recorder = match &args.record {
         Some(cassette) => {
@@ -112,19 +126,9 @@ fn connect(
         None => None,
     };
     let transport = recorder.clone().map_or(network, |recorder| recorder as Arc<dyn Transport>);
-    let first = &choices[0];
-    let (model, why, warnings) = (first.model_id.clone(), first.why.clone(), first.notes.clone());
-    // Only what nobody charges for is known to cost nothing.
-    let cost_usd = choices.iter().all(|choice| choice.loopback).then_some(0.0);
-    let candidates = choices.into_iter().map(|choice| {
-        let endpoint = Endpoint {
-            provider: choice.provider,
-            base_url: choice.base_url,
-            api_key: choice.api_key.as_deref().map(Secret::new),
-            headers: choice.headers.into_iter().collect(),
-        };
-        let client = client(choice.wire, endpoint, Arc::clone(&transport), settings);
-        Candidate { model: choice.model_id, client }
+    let candidates = choices.into_iter().map(|(model, wire, endpoint)| {
+        let client = client(wire, endpoint, Arc::clone(&transport), settings);
+        Candidate { model, client }
     });
     Ok(Chosen { client: chain(candidates.collect()), model, why, warnings, cost_usd, recorder })
 }

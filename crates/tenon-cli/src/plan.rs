@@ -15,7 +15,7 @@ use tenon_wire::Format;
 use crate::args::RunArgs;
 use crate::result_file::ResultFile;
 use crate::stderr::Reporter;
-use crate::{cli_settings, input, model, surroundings};
+use crate::{cli_settings, input, model, surroundings, sys};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -72,7 +72,7 @@ impl Plan<'_> {
         if let Some(why) = &chosen.why {
             self.reporter.note(why);
         }
-        let (outputs, temporary) = self.outputs();
+        let (outputs, temporary) = self.outputs(warnings);
         let hidden = permissions.clone();
         let workspace = Workspace::new(WorkspaceOptions {
             cwd: cwd.clone(),
@@ -116,7 +116,7 @@ impl Plan<'_> {
                 (Format::Text | Format::Json, _) => Audience::Whole,
             },
             fail_on_denied: args.fail_on_denied,
-            heartbeat: args.heartbeat.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            heartbeat: args.heartbeat.map(Duration::from_secs),
             deliver: Some(deliver_to(
                 args.result_file.as_ref().map(|file| ResultFile::new(file, &started_in)),
                 chosen.recorder,
@@ -193,10 +193,17 @@ impl Plan<'_> {
     }
 
     /// Where outputs too large for the model are kept in full.
-    fn outputs(&self) -> (OutputStore, Temporary) {
+    fn outputs(&self, warnings: &mut Vec<String>) -> (OutputStore, Temporary) {
         let session = self.ids.session.to_string();
-        match (&self.here.tenon_home, self.args.no_session) {
-            (Some(home), false) => {
+        let home = self.here.tenon_home.as_ref().filter(|_| !self.args.no_session);
+        if let Some(home) = home.filter(|home| !sys::can_be_written(home)) {
+            warnings.push(format!(
+                "`{}` cannot be written, so outputs too large for the model are kept only for this run",
+                home.display()
+            ));
+        }
+        match home {
+            Some(home) if sys::can_be_written(home) => {
                 let project: String = self
                     .here
                     .cwd

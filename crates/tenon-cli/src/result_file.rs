@@ -18,11 +18,39 @@ impl ResultFile {
         ResultFile { path: started_in.join(named), named: named.to_owned() }
     }
 
+    /// Fails if the file is one that this run reads or writes otherwise: preparing it would destroy that.
+    pub fn differs_from<'a>(
+        &self,
+        others: impl IntoIterator<Item = (&'static str, &'a Path)>,
+    ) -> Result<(), Failure> {
+        let place = |path: &Path| {
+            let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+            path.canonicalize().ok().or_else(|| Some(folder?.join(path.file_name()?)))
+        };
+        let mine = place(&self.path);
+        match others.into_iter().find(|(_, other)| mine.is_some() && place(other) == mine) {
+            None => Ok(()),
+            Some((flag, _)) => Err(Failure::new(
+                ErrorClass::Usage,
+                format!("`--result-file` and `{flag}` name the same file: {}", self.named.display()),
+            )
+            .hint("the result file is removed first, so it must be a file of its own")),
+        }
+    }
+
     /// Removes what an earlier run left, and finds out before money is spent whether the file can be
     /// written.
     pub fn prepare(&self) -> Result<(), Failure> {
-        match fs::symlink_metadata(&self.path) {
+        if self.named.as_os_str().as_encoded_bytes().ends_with(b"/") || self.path.file_name().is_none() {
+            return Err(self.cannot("it names a folder"));
+        }
+        // Only a file of an earlier run may be taken away: never a device, a pipe or a folder.
+        match fs::metadata(&self.path) {
             Ok(meta) if meta.is_dir() => return Err(self.cannot("it is a folder")),
+            Ok(meta) if !meta.is_file() => return Err(self.cannot("it is not a regular file")),
+            Ok(_) | Err(_) => {}
+        }
+        match fs::symlink_metadata(&self.path) {
             Ok(_) => fs::remove_file(&self.path).map_err(|error| self.cannot(error))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(self.cannot(error)),

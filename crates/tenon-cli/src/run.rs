@@ -1,6 +1,7 @@
 //! One run: reads what there is to read, wires the parts, and hands the outcome to `exit_code.rs`.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 
 use tenon_agent::{Emitter, EventSink, Stop};
@@ -76,10 +77,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool) 
         Err(failure) => return usage_failure(reporter, &failure),
     };
     // First of all: whatever goes wrong from here on, no old result is left.
-    let prepared = args
-        .result_file
-        .as_ref()
-        .map_or(Ok(()), |file| ResultFile::new(file, &surroundings::started_in()).prepare());
+    let prepared = prepare_result_file(&args);
     let loaded = load_settings(&args, &here);
     let format = cli_settings::output_format(&args, loaded.as_ref().ok().map(|loaded| &loaded.settings));
     let reporter = Reporter { heartbeats: !matches!(format, Ok(Format::StreamJson)), ..reporter };
@@ -122,6 +120,27 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool) 
         reporter.finish(&outcome);
     }
     exit_code_of(&outcome, &written)
+}
+
+fn prepare_result_file(args: &RunArgs) -> Result<(), Failure> {
+    let Some(named) = &args.result_file else { return Ok(()) };
+    let started_in = surroundings::started_in();
+    let file = ResultFile::new(named, &started_in);
+    let schema =
+        args.json_schema.as_deref().and_then(|schema| schema.trim().strip_prefix('@')).map(Path::new);
+    let settings = args.settings.as_deref().filter(|text| !text.trim_start().starts_with('{')).map(Path::new);
+    let others = [
+        ("--prompt-file", args.prompt_file.as_deref()),
+        ("--system-prompt-file", args.system_prompt_file.as_deref()),
+        ("--json-schema", schema),
+        ("--settings", settings),
+        ("--record", args.record.as_deref()),
+        ("--replay", args.replay.as_deref()),
+    ];
+    let others: Vec<_> =
+        others.into_iter().filter_map(|(flag, path)| Some((flag, started_in.join(path?)))).collect();
+    file.differs_from(others.iter().map(|(flag, path)| (*flag, path.as_path())))?;
+    file.prepare()
 }
 
 fn usage_failure(reporter: Reporter, failure: &Failure) -> u8 {

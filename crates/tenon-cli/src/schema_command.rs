@@ -2,6 +2,7 @@
 
 use tenon_contract::{Schema, SchemaError};
 use tenon_core::{ErrorClass, exit_code};
+use tenon_model::{Target, adapt};
 use tenon_wire::Dialect;
 
 use crate::args::{DialectName, SchemaCommand};
@@ -24,13 +25,26 @@ pub fn main(command: SchemaCommand) -> u8 {
     }
 }
 
+/// Who is sent a schema in a form of its own. Both interfaces of OpenAI are sent the same.
+const TARGETS: [(&str, Target); 4] = [
+    ("openai", Target::OpenAiResponses),
+    ("anthropic", Target::Anthropic),
+    ("gemini", Target::Gemini),
+    ("other servers", Target::Compatible),
+];
+
 fn check(argument: &str) -> u8 {
     match load(argument) {
         Ok(schema) => {
             for warning in schema.warnings() {
                 line(&format!("warning: {warning}"));
             }
-            print(format!("ok: a contract ({})\n", schema.draft().name()).as_bytes())
+            let verdict = format!("ok: a contract ({})\n", schema.draft().name());
+            let sent: String = TARGETS
+                .iter()
+                .map(|(name, target)| format!("{name}: {}\n", adapt(schema.source(), *target).summary()))
+                .collect();
+            print(format!("{verdict}{sent}").as_bytes())
         }
         Err(error) => {
             let code = print(format!("not a contract: {error}\n").as_bytes());

@@ -1,5 +1,19 @@
 //! The few things that have no safe function.
 
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Could a folder be made and filled here? Asked of the nearest one that exists; nothing is made.
+pub fn can_be_written(folder: &Path) -> bool {
+    let Some(nearest) = folder.ancestors().find(|folder| folder.exists()) else { return false };
+    let Ok(path) = CString::new(nearest.as_os_str().as_bytes()) else { return false };
+    #[expect(unsafe_code, reason = "access has no safe wrapper in the standard library")]
+    // SAFETY: `path` is a string that ends in a zero byte and outlives the call.
+    let answer = unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) };
+    nearest.is_dir() && answer == 0
+}
+
 /// Keys are in this process's memory: other processes of the same user may not read it, and a crash
 /// leaves no core file. A panic says where it happened and nothing about the data.
 pub fn protect_process() {

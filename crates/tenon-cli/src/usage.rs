@@ -6,6 +6,8 @@
 use clap::ValueEnum;
 
 use crate::args::{DialectName, InputFormat, LaterArgs, OutputFormat, RunArgs};
+use crate::manual::print;
+use crate::stderr::line;
 
 /// Commands that tenon has, and those it will have.
 const COMMANDS: [&str; 6] = ["schema", "trust", "doctor", "completions", "man", "help"];
@@ -32,6 +34,24 @@ impl UsageError {
         self.hint = Some(hint.into());
         self
     }
+}
+
+/// Prints what the parser has to say: help and version on stdout, errors in our own form on stderr.
+pub fn not_understood(error: &clap::Error) -> u8 {
+    let text = error.render().to_string();
+    if !error.use_stderr() {
+        return print(text.as_bytes());
+    }
+    for text in text.lines() {
+        let text = match text.strip_prefix("error: ") {
+            Some(message) => format!("error[usage]: {message}"),
+            None => {
+                text.trim_start().strip_prefix("tip: ").map_or(text.to_owned(), |tip| format!("hint: {tip}"))
+            }
+        };
+        line(&text);
+    }
+    tenon_core::exit_code(tenon_core::ErrorClass::Usage)
 }
 
 /// What the surroundings contribute to the question whether the flags make sense.

@@ -63,7 +63,7 @@ impl Endpoint {
     }
 
     /// Every value that must not be shown.
-    pub(crate) fn secrets(&self) -> Vec<Secret> {
+    pub fn secrets(&self) -> Vec<Secret> {
         self.api_key
             .iter()
             .cloned()

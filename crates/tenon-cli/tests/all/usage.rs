@@ -242,7 +242,7 @@ fn unknown_flags_and_values_get_a_suggestion() {
         run.assert_code(2);
         assert!(run.stderr.contains(said), "{run}");
         if let Some(suggestion) = suggestion {
-            assert!(run.stderr.contains("tip: ") && run.stderr.contains(suggestion), "{run}");
+            assert!(run.stderr.contains("hint: ") && run.stderr.contains(suggestion), "{run}");
         }
         assert_eq!((run.stdout.as_str(), server.requests().len()), ("", 0), "{run}");
     }
