@@ -3,6 +3,7 @@
 //!
 //! What they install is kept in `target/peers` and used again.
 
+mod every_wire;
 mod llama;
 mod properties;
 mod python;
@@ -23,6 +24,7 @@ struct Job {
 }
 
 const JOBS: &[Job] = &[
+    Job { name: "every-wire", what: "the contract's tests on the other wires", run: every_wire::run },
     Job { name: "properties", what: "every property test at its full count", run: properties::run },
     Job { name: "real-server", what: "the binary with llama.cpp's own server", run: real_server::run },
 ];
