@@ -27,6 +27,8 @@ mod pipes;
 mod providers;
 #[path = "all/replay.rs"]
 mod replay;
+#[path = "all/result_file.rs"]
+mod result_file;
 #[path = "all/settings.rs"]
 mod settings;
 #[path = "all/signals.rs"]
