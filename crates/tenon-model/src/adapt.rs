@@ -85,6 +85,21 @@ pub struct Adapted {
     pub undo: Undo,
 }
 
+impl Adapted {
+    /// What is sent, in one line for a person.
+    pub fn summary(&self) -> String {
+        let (unfit, changes): (Vec<_>, Vec<_>) =
+            self.notes.iter().map(String::as_str).partition(|note| note.starts_with(NOT_STRICT));
+        let mut parts = if changes.is_empty() { vec!["as written"] } else { changes };
+        parts.extend(self.strict.then_some("strict"));
+        parts.extend(unfit);
+        parts.join(", ")
+    }
+}
+
+const NOT_STRICT: &str = "not strict";
+const REWORDED: &str = "written differently, means the same";
+
 /// The schema for a terminal tool. It has passed the gate of contracts.
 pub fn adapt(schema: &Value, target: Target) -> Adapted {
     let mut adapted = adapt_loosely(schema, target);
@@ -92,7 +107,7 @@ pub fn adapt(schema: &Value, target: Target) -> Adapted {
         return adapted;
     }
     if adapted.in_description.is_some() || adapted.notes.iter().any(|note| note == TOO_LARGE) {
-        adapted.notes.push("not strict".to_owned());
+        adapted.notes.push(NOT_STRICT.to_owned());
         return adapted;
     }
     match strict::strict(&adapted.parameters) {
@@ -100,7 +115,7 @@ pub fn adapt(schema: &Value, target: Target) -> Adapted {
             if undo.is_needed() {
                 adapted.notes.push("optional properties asked for as nullable".to_owned());
             } else if parameters != adapted.parameters {
-                adapted.notes.push("written for strict mode".to_owned());
+                adapted.notes.push(REWORDED.to_owned());
             }
             if parameters != adapted.parameters {
                 adapted.parameters = parameters;
@@ -110,7 +125,7 @@ pub fn adapt(schema: &Value, target: Target) -> Adapted {
         Err(unfit) => {
             let place =
                 if unfit.pointer.is_empty() { "the root".to_owned() } else { format!("`{}`", unfit.pointer) };
-            adapted.notes.push(format!("not strict: {place} {}", unfit.why));
+            adapted.notes.push(format!("{NOT_STRICT}: {place} {}", unfit.why));
             adapted
         }
     }
@@ -164,6 +179,9 @@ pub(crate) fn adapt_loosely(schema: &Value, target: Target) -> Adapted {
         }
         Target::Gemini => {
             let (parameters, lost) = gemini::subset(&adapted.parameters);
+            if lost.is_empty() && parameters != adapted.parameters {
+                adapted.notes.push(REWORDED.to_owned());
+            }
             adapted.parameters = parameters;
             if !lost.is_empty() {
                 let lost: Vec<_> = lost.iter().map(|keyword| format!("`{keyword}`")).collect();

@@ -177,9 +177,40 @@ fn a_schema_that_is_no_contract() {
 #[test]
 fn the_schema_command_says_the_same() {
     let folder = tenon().file("good.json", "{}").file("bad.json", r#"{"propertees":{}}"#);
+    let good = concat!(
+        "ok: a contract (2020-12)\n",
+        "openai: as written, not strict: the root allows unknown properties (no `additionalProperties: false`)\n",
+        "anthropic: as written\n",
+        "gemini: as written\n",
+        "other servers: as written\n",
+    );
     let table = [
-        ("good.json", 0, "ok: a contract (2020-12)\n", ""),
-        ("@good.json", 0, "ok: a contract (2020-12)\n", ""),
+        ("good.json", 0, good, ""),
+        ("@good.json", 0, good, ""),
+        (
+            r#"{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer","multipleOf":5}},"required":["a"],"additionalProperties":false}"#,
+            0,
+            concat!(
+                "ok: a contract (2020-12)\n",
+                "openai: optional properties asked for as nullable, strict\n",
+                "anthropic: as written\n",
+                "gemini: `multipleOf` left out or loosened, full schema in the description\n",
+                "other servers: as written\n",
+            ),
+            "",
+        ),
+        (
+            r#"{"not":{"required":["a"]}}"#,
+            0,
+            concat!(
+                "ok: a contract (2020-12)\n",
+                "openai: root `not` replaced by {\"type\":\"object\"}, full schema in the description, not strict\n",
+                "anthropic: root `not` replaced by {\"type\":\"object\"}, full schema in the description\n",
+                "gemini: root `not` replaced by {\"type\":\"object\"}, full schema in the description\n",
+                "other servers: as written\n",
+            ),
+            "",
+        ),
         (
             "bad.json",
             52,
@@ -525,10 +556,7 @@ fn answers_that_are_no_answers() {
             "error[protocol]: the server sent something that is not JSON: `this is not JSON`\n",
         ),
         (reply().json(json!({"choices": "none"})), "error[protocol]: `openai` reported an error\n"),
-        (
-            reply().raw_body("text/plain", "Hello, I am a web server."),
-            &plain_text,
-        ),
+        (reply().raw_body("text/plain", "Hello, I am a web server."), &plain_text),
         (
             reply().raw_body("text/event-stream", ""),
             "error[protocol]: the server answered 200 with an empty body (after 2 attempts)\n",
