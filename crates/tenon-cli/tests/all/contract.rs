@@ -820,7 +820,7 @@ fn a_model_that_calls_the_removed_tool_is_told_it_is_not_there() {
         .run();
     assert_eq!((run.code, run.stdout.as_str()), (53, ""), "{run}");
     assert!(server.request(1).tool_result("c1").starts_with("There is no tool `structured_output`"));
-    assert!(run.stderr.contains("`structured_output` is not denied"), "{run}");
+    assert!(run.stderr.contains("`structured_output` is removed by a deny rule"), "{run}");
 }
 
 #[test]

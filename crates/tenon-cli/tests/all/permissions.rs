@@ -419,7 +419,12 @@ fn what_may_not_be_read_is_not_found_either() {
 fn a_rule_for_a_tool_that_does_not_exist_is_refused_before_it_can_mislead() {
     let server = Server::start([]);
     for (flag, value, message, hint) in [
-        ("--exclude-tools", "run_shel_command", "there is no tool `run_shel_command`", "did you mean `run_shell_command`?"),
+        (
+            "--exclude-tools",
+            "run_shel_command",
+            "there is no tool `run_shel_command`",
+            "did you mean `run_shell_command`?",
+        ),
         ("--allowed-tools", "Writ(src/**)", "there is no tool `Writ`", "did you mean `Write`?"),
         ("--core-tools", "red_file", "there is no tool `red_file`", "did you mean `read_file`?"),
         ("--exclude-tools", "zzzzzz", "there is no tool `zzzzzz`", "lists the tools"),
