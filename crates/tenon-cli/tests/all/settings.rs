@@ -609,10 +609,9 @@ fn without_credentials_the_remedies_are_named() {
 #[test]
 fn names_that_are_no_providers_of_this_version() {
     let keys = || tenon().env("OPENAI_API_KEY", "k").env("ANTHROPIC_API_KEY", "k").env("GEMINI_API_KEY", "k");
-    for (model, expected) in [
-        ("local", &["embedded model", "not in this version"][..]),
-        ("replay", &["--replay FILE"]),
-    ] {
+    for (model, expected) in
+        [("local", &["embedded model", "not in this version"][..]), ("replay", &["--replay FILE"])]
+    {
         refused(keys().args(["-m", model]), 52, expected);
     }
     refused(keys().args(["--auth-type", "vertex"]), 52, &["--auth-type vertex"]);
