@@ -35,6 +35,11 @@ fn tools_and_permissions_guide() {
 }
 
 #[test]
+fn models_and_providers_guide() {
+    check_page("docs/guides/models-and-providers.md");
+}
+
+#[test]
 fn record_and_replay_guide() {
     check_page("docs/guides/record-and-replay.md");
 }
