@@ -161,8 +161,16 @@ impl<'a> Chooser<'a> {
         if filled(self.flags.base_url).is_some() || filled(self.flags.api_key_env).is_some() {
             return Ok(self.candidate("openai"));
         }
-        let mut usable: Vec<Candidate<'a>> =
-            self.in_order().into_iter().filter(|candidate| self.has_credentials(candidate)).collect();
+        let mut usable = Vec::new();
+        for candidate in self.in_order() {
+            // Whoever gave an address wants its server: one that cannot be used is said, not passed over.
+            if usable.is_empty() && self.configured_base_url(&candidate).is_some() {
+                self.base_url(&candidate)?;
+            }
+            if self.has_credentials(&candidate) {
+                usable.push(candidate);
+            }
+        }
         if usable.is_empty() {
             return Err(ChoiceError::no_credentials("no credentials for any model were found"));
         }

@@ -10,6 +10,7 @@ use tenon_core::Failure;
 use crate::place::settings;
 
 const OPENAI: (&str, &str) = ("OPENAI_API_KEY", "k-openai");
+const ANTHROPIC: (&str, &str) = ("ANTHROPIC_API_KEY", "k-anthropic");
 const LOCAL_SERVER: (&str, &str) = ("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1");
 
 /// One question: flags, settings, environment.
@@ -316,7 +317,19 @@ fn odd_base_urls_are_refused() {
     ] {
         let (code, message, _) = ask(&[OPENAI]).base_url(url).refused();
         assert_eq!((code, message), (52, format!("`--base-url` is not usable: {reason}")), "{url}");
+        // With a key or without, and whoever else could answer instead.
+        for env in [vec![], vec![OPENAI], vec![ANTHROPIC]] {
+            let env: Vec<_> = env.into_iter().chain([("OPENAI_BASE_URL", url)]).collect();
+            let (code, message, _) = ask(&env).refused();
+            assert_eq!((code, message), (52, format!("`OPENAI_BASE_URL` is not usable: {reason}")), "{url}");
+        }
     }
+    let own = r#"{ "providers": { "mine": { "baseUrl": "nonsense" } } }"#;
+    let (code, message, _) = ask(&[]).settings(own).refused();
+    let reason = "it does not start with `https://` or `http://`";
+    assert_eq!((code, message), (52, format!("`providers.mine.baseUrl` is not usable: {reason}")));
+    // Nobody asked for that one.
+    assert_eq!(ask(&[ANTHROPIC]).model("m").settings(own).chosen(), ask(&[ANTHROPIC]).model("m").chosen());
     for remote in [
         "http://localhost.llm.example",
         "http://127.0.0.1.nip.io",
