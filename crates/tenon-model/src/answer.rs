@@ -1,13 +1,15 @@
 //! Drives the answer to one request, whichever wire it comes on: is it a stream or one JSON value, when is it
-//! over, was it whole.
+//! over, was it whole, and how long is waited for the next word of it.
 //!
 //! What the events of a wire mean is its [`Reader`]'s business.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use tenon_core::{Delta, ModelError};
+use tokio::time::{Instant, timeout_at};
 
 use crate::ByteStream;
 use crate::delta_stream::Out;
@@ -16,9 +18,9 @@ use crate::peek::{Peeked, peek};
 use crate::sse::{self, Events};
 use crate::transport::read_all;
 
-/// When the reason for the end is known, only token counts are due. Servers that send none and keep the
-/// connection open are not waited for longer than this.
-const TAIL_WAIT: Duration = Duration::from_secs(5);
+/// When the reason for the end is known, only token counts are due, and servers that send them do so at once.
+/// Those that send none and keep the connection open are not waited for longer than this.
+const TAIL_WAIT: Duration = Duration::from_secs(1);
 
 /// Turns what a server sends into deltas.
 pub(crate) trait Reader {
@@ -52,29 +54,63 @@ pub(crate) enum Trouble {
     Failed(ModelError),
 }
 
-/// Reads the body of a success. `url` is where it came from, for messages.
+/// Reads the body of a success. `url` is where it came from, for messages. `patience` is how long the server
+/// may keep the connection open without saying anything: a sign of life is not an answer.
 pub(crate) async fn read_answer(
     body: ByteStream,
     reader: &mut impl Reader,
     asked: &Asked<'_>,
     url: &str,
+    patience: Duration,
     out: &Out,
 ) -> Result<(), ModelError> {
-    match peek(body).await? {
-        Peeked::Json(body) => whole(body, reader, asked, out).await?,
+    let mut body = body.peekable();
+    // The transport has a deadline for the first byte; what follows is for this one.
+    Pin::new(&mut body).peek().await;
+    let patience = Patience::starting_now(patience);
+    let read = match patience.wait(peek(Box::pin(body)), errors::nothing_said).await?? {
+        Peeked::Json(body) => whole(body, reader, asked, patience, out).await,
         Peeked::Html => return Err(errors::web_page(url)),
-        Peeked::Events(body) => streamed(body, reader, asked, out).await?,
+        Peeked::Events(body) => streamed(body, reader, asked, patience, out).await,
+    };
+    let mut give = |delta| out.push(delta);
+    match read {
+        Ok(()) => reader.finish(&mut give),
+        // An error after the end does not spoil the answer. It may say why the answer ended in one.
+        Err(error) if reader.is_finished() => reader.finish(&mut give).map_err(|_| error),
+        Err(error) => Err(error),
     }
-    reader.finish(&mut |delta| out.push(delta))
+}
+
+/// How long is waited for the next piece of the answer, whatever else may come.
+#[derive(Clone, Copy)]
+struct Patience {
+    limit: Duration,
+    until: Instant,
+}
+
+impl Patience {
+    fn starting_now(limit: Duration) -> Patience {
+        Patience { limit, until: Instant::now() + limit }
+    }
+
+    async fn wait<T>(
+        self,
+        work: impl Future<Output = T>,
+        error: fn(Duration) -> ModelError,
+    ) -> Result<T, ModelError> {
+        timeout_at(self.until, work).await.map_err(|_| error(self.limit))
+    }
 }
 
 async fn whole(
     body: ByteStream,
     reader: &mut impl Reader,
     asked: &Asked<'_>,
+    patience: Patience,
     out: &Out,
 ) -> Result<(), ModelError> {
-    let bytes = read_all(body).await?;
+    let bytes = patience.wait(read_all(body), errors::never_ends).await??;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim_start_matches('\u{feff}');
     reader.whole(text, &mut |delta| out.push(delta)).map_err(|trouble| match trouble {
@@ -97,15 +133,18 @@ async fn streamed(
     body: ByteStream,
     reader: &mut impl Reader,
     asked: &Asked<'_>,
+    mut patience: Patience,
     out: &Out,
 ) -> Result<(), ModelError> {
     let start = Arc::<Mutex<Vec<u8>>>::default();
     let mut events = Events::new(keeping_start(body, Arc::clone(&start)));
     let mut seen = Seen::NoEvent;
+    // Set when the reason for the end is known.
+    let mut tail_until = None;
     loop {
-        let event = match reader.is_finished() {
-            true => tokio::time::timeout(TAIL_WAIT, events.next()).await.unwrap_or(None),
-            false => events.next().await,
+        let event = match tail_until {
+            Some(until) => timeout_at(until, events.next()).await.unwrap_or(None),
+            None => patience.wait(events.next(), errors::nothing_said).await?,
         };
         let event = match event {
             Some(Ok(event)) => event,
@@ -120,20 +159,51 @@ async fn streamed(
             continue;
         }
         seen = Seen::Events;
-        match reader.event(&event, &mut |delta| out.push(delta)) {
-            Ok(Next::More) => out.pause().await,
+        let mut given = Given::Nothing;
+        let next = reader.event(&event, &mut |delta| {
+            given = given.max(Given::of(&delta));
+            out.push(delta);
+        });
+        match next {
+            Ok(Next::More) => {
+                out.pause().await;
+                if given != Given::Nothing {
+                    patience = Patience::starting_now(patience.limit);
+                }
+                // Where the answer goes on after its end, so does the wait.
+                if reader.is_finished() && (tail_until.is_none() || given == Given::Content) {
+                    tail_until = Some(Instant::now() + TAIL_WAIT);
+                }
+            }
             Ok(Next::Done) => {
                 // Taking the end of the body, where it is already there, lets the connection be reused.
                 let _ = events.next().now_or_never();
                 return Ok(());
             }
+            Err(Trouble::NotJson) if reader.is_finished() => return Ok(()),
             Err(Trouble::NotJson) => match event.ending {
-                sse::Ending::EndOfBody if reader.is_finished() => return Ok(()),
                 sse::Ending::EndOfBody => return Err(errors::half_an_answer()),
                 sse::Ending::Closed => return Err(errors::not_json(data, asked)),
             },
             Err(Trouble::ErrorReport) => return Err(errors::from_error_json(data, asked)),
             Err(Trouble::Failed(error)) => return Err(error),
+        }
+    }
+}
+
+/// The most that an event has led to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Given {
+    Nothing,
+    Counts,
+    Content,
+}
+
+impl Given {
+    fn of(delta: &Delta) -> Given {
+        match delta {
+            Delta::Usage(_) => Given::Counts,
+            _ => Given::Content,
         }
     }
 }

@@ -78,7 +78,8 @@ impl Server {
             Asked { provider: &self.endpoint.provider, model: &request.model, secrets: &self.secrets };
         let response = self.ask(request, cancel, &asked).await?;
         let mut assembler = Assembler::new(CallIds::of(request));
-        read_answer(response.body, &mut assembler, &asked, &shown_url(&self.url()), out).await
+        let (url, patience) = (shown_url(&self.url()), self.transport.patience());
+        read_answer(response.body, &mut assembler, &asked, &url, patience, out).await
     }
 
     /// The answer to the request, once it is a success.

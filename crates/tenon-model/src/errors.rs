@@ -104,6 +104,22 @@ pub(crate) fn half_an_answer() -> ModelError {
     network("the connection closed in the middle of the answer")
 }
 
+/// Signs of life came for this long, and nothing of the answer.
+pub(crate) fn nothing_said(silence: Duration) -> ModelError {
+    let silence = seconds(silence);
+    kept_open(format!("the server kept the connection open for {silence} without saying anything"))
+}
+
+/// An answer in one piece whose end does not come.
+pub(crate) fn never_ends(wait: Duration) -> ModelError {
+    kept_open(format!("the server had not sent all of its answer after {}", seconds(wait)))
+}
+
+fn kept_open(message: String) -> ModelError {
+    let hint = "for a model that needs more time, raise `timeouts.idle` in settings";
+    ModelError { hint: Some(hint.into()), ..network(message) }
+}
+
 /// The server said that the answer failed, and no more.
 pub(crate) fn unexplained() -> ModelError {
     network("the server ended the answer with an error that it did not explain")
@@ -116,6 +132,11 @@ pub(crate) fn network(message: impl Into<String>) -> ModelError {
 
 pub(crate) fn config(message: impl Into<String>, hint: impl Into<String>) -> ModelError {
     ModelError { hint: Some(hint.into()), ..ModelError::new(ErrorClass::Config, message) }
+}
+
+/// A duration, for messages.
+pub(crate) fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
 }
 
 /// What an error body says, in whichever of the known shapes.

@@ -66,7 +66,7 @@ impl Server {
         let mut assembler = Assembler::new(CallIds::of(request));
         let body = stray::as_events(response.body);
         let url = shown_url(&url(&self.endpoint, &request.model));
-        read_answer(body, &mut assembler, &asked, &url, out).await
+        read_answer(body, &mut assembler, &asked, &url, self.transport.patience(), out).await
     }
 
     /// The answer to the request, once it is a success.

@@ -16,7 +16,7 @@ use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError};
 use tokio::time::{Instant, timeout_at};
 
 use crate::endpoint::{is_loopback_url, shown_url};
-use crate::errors::{config, half_an_answer, network};
+use crate::errors::{config, half_an_answer, network, seconds};
 use crate::{ByteStream, HttpRequest, HttpResponse, Transport};
 
 pub struct Http {
@@ -46,6 +46,17 @@ pub struct Timeouts {
     pub first_byte: Duration,
     /// Between two pieces of the answer.
     pub idle: Duration,
+}
+
+/// Signs of life keep a connection open for this many times `idle`; then some of the answer must have come.
+/// Models that think for minutes and show nothing of it are real, those that do so for ten are rare.
+const IDLES_WITHOUT_CONTENT: u32 = 5;
+
+impl Timeouts {
+    /// How long a server may send signs of life and nothing of its answer.
+    pub(crate) fn patience(self) -> Duration {
+        self.idle.saturating_mul(IDLES_WITHOUT_CONTENT)
+    }
 }
 
 impl Default for Timeouts {
@@ -127,6 +138,10 @@ impl Transport for Http {
                 None => Err(ModelError::new(ErrorClass::Internal, "the request was cancelled")),
             }
         })
+    }
+
+    fn patience(&self) -> Duration {
+        self.options.timeouts.patience()
     }
 }
 
@@ -281,8 +296,4 @@ fn causes(error: &reqwest::Error) -> Vec<Cause<'_>> {
 
 fn root_cause(error: &reqwest::Error) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-fn seconds(duration: Duration) -> String {
-    format!("{} s", duration.as_secs_f64())
 }

@@ -72,7 +72,8 @@ impl Server {
         let asked = Asked { provider, model: &request.model, secrets: &self.secrets };
         let (response, offers) = self.ask(request, cancel, &asked).await?;
         let mut reader = Restoring::new(Assembler::new(provider, CallIds::of(request)), &offers);
-        read_answer(response.body, &mut reader, &asked, &shown_url(&self.url()), out).await
+        let (url, patience) = (shown_url(&self.url()), self.transport.patience());
+        read_answer(response.body, &mut reader, &asked, &url, patience, out).await
     }
 
     /// The answer to the request, once it is a success, and what the tools were offered as.

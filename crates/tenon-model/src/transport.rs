@@ -1,17 +1,24 @@
 //! The line between a provider's wire and whatever carries it.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::StreamExt;
 use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError};
+use tokio::time::{Instant, timeout_at};
 
-use crate::Secret;
+use crate::{Secret, Timeouts};
 
 /// Carries one POST to a server and its answer back: the network, a recorder around it, or a recording.
 pub trait Transport: Send + Sync {
     fn send(&self, exchange: HttpRequest, cancel: Cancel) -> BoxFut<'_, Result<HttpResponse, ModelError>>;
+
+    /// How long a server may keep the connection open without saying anything of its answer.
+    fn patience(&self) -> Duration {
+        Timeouts::default().patience()
+    }
 }
 
 /// One POST with a JSON body.
@@ -64,10 +71,14 @@ pub(crate) async fn read_all(mut body: ByteStream) -> Result<Vec<u8>, ModelError
     Ok(whole)
 }
 
+/// What an error was is told by its status; the words for it are not waited for longer than this.
+const START_WAIT: Duration = Duration::from_secs(10);
+
 /// The first `limit` bytes of a body as text; what goes wrong after its start does not matter.
 pub(crate) async fn read_start(mut body: ByteStream, limit: usize) -> String {
     let mut start = Vec::new();
-    while let Some(Ok(chunk)) = body.next().await {
+    let until = Instant::now() + START_WAIT;
+    while let Ok(Some(Ok(chunk))) = timeout_at(until, body.next()).await {
         start.extend_from_slice(&chunk);
         if start.len() >= limit {
             start.truncate(limit);

@@ -54,3 +54,5 @@ mod retry;
 mod support;
 #[path = "all/tool_calls.rs"]
 mod tool_calls;
+#[path = "all/waiting.rs"]
+mod waiting;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
@@ -74,6 +75,10 @@ impl Transport for Recorder {
             let body = Taped { inner: body, pending: Some(pending), tape: self.tape.clone() };
             Ok(HttpResponse { status, headers, body: Box::pin(body) })
         })
+    }
+
+    fn patience(&self) -> Duration {
+        self.inner.patience()
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Assembler {
     ids: CallIds,
     /// The field of the thinking that is being streamed.
     thinking: Option<&'static str>,
+    /// Something came in a `delta`.
+    streams: bool,
     refused: bool,
     finish: Option<Finish>,
     usage: Option<Usage>,
@@ -66,14 +68,32 @@ enum Pieces {
 
 impl Assembler {
     pub fn new(ids: CallIds) -> Assembler {
-        Assembler { calls: Vec::new(), ids, thinking: None, refused: false, finish: None, usage: None }
+        Assembler {
+            calls: Vec::new(),
+            ids,
+            thinking: None,
+            streams: false,
+            refused: false,
+            finish: None,
+            usage: None,
+        }
     }
 
     /// One chunk of a stream.
     pub fn chunk(&mut self, chunk: &Chunk<'_>, give: Give<'_>) {
         if let Some(choice) = chunk.choice() {
             if let Some(delta) = &choice.delta {
-                self.delta(delta, Pieces::Fragments, give);
+                let mut gave = false;
+                self.delta(delta, Pieces::Fragments, &mut |delta| {
+                    gave = true;
+                    give(delta);
+                });
+                self.streams |= gave || !self.calls.is_empty();
+            }
+            // Servers that cannot stream send the whole message as a chunk. Others stream, and repeat there
+            // what came so far.
+            if let Some(message) = choice.message.as_ref().filter(|_| !self.streams) {
+                self.delta(message, Pieces::WholeCalls, give);
             }
             self.finish_reason(choice.finish_reason);
         }
@@ -134,7 +154,14 @@ impl Assembler {
         for call in delta.tool_calls.iter().flatten() {
             self.end_thinking(give);
             let at = match pieces {
-                Pieces::WholeCalls => self.open(call_key(call)),
+                Pieces::WholeCalls => {
+                    let key = call_key(call);
+                    let came_before = |known: &Call| key.id.is_some() && known.key.id == key.id;
+                    if self.calls[..first_new].iter().any(came_before) {
+                        continue;
+                    }
+                    self.open(key)
+                }
                 Pieces::Fragments => self.find(call, first_new),
             };
             if let Some(function) = &call.function {

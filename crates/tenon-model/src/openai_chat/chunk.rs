@@ -31,7 +31,7 @@ pub(super) struct Choice<'a> {
     index: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub delta: Option<Delta<'a>>,
-    /// Instead of `delta` in an answer that was not streamed.
+    /// Instead of `delta` in an answer that was not streamed, even where it comes as an event.
     #[serde(borrow, default)]
     pub message: Option<Delta<'a>>,
     #[serde(borrow, default)]

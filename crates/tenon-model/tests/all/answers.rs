@@ -237,33 +237,3 @@ fn half_a_surrogate_pair_costs_one_character() {
     assert!(answer.error.is_none(), "{answer:?}");
     assert!(answer.text.starts_with('a') && answer.text.ends_with(" b"), "{answer:?}");
 }
-
-#[tokio::test]
-async fn a_server_that_never_closes_is_not_waited_for() {
-    tokio::time::pause();
-    let bytes = sse(&[delta(json!({"content": "x"})), finish("stop")]);
-    let body = futures_util::StreamExt::chain(
-        futures_util::stream::iter([Ok(bytes::Bytes::from(bytes))]),
-        futures_util::stream::pending(),
-    );
-    let client = tenon_model::OpenAiChat::new(
-        crate::support::endpoint("http://127.0.0.1/v1"),
-        std::sync::Arc::new(Open(std::sync::Mutex::new(Some(Box::pin(body))))),
-    );
-    let answer = ask(&client, request("hi")).await;
-    assert_eq!((answer.text.as_str(), answer.finish), ("x", Some(FinishReason::Stop)));
-}
-
-/// A connection that stays open.
-struct Open(std::sync::Mutex<Option<tenon_model::ByteStream>>);
-
-impl tenon_model::Transport for Open {
-    fn send(
-        &self,
-        _exchange: tenon_model::HttpRequest,
-        _cancel: tenon_core::Cancel,
-    ) -> tenon_core::BoxFut<'_, Result<tenon_model::HttpResponse, tenon_core::ModelError>> {
-        let body = self.0.lock().unwrap().take().unwrap();
-        Box::pin(async { Ok(tenon_model::HttpResponse { status: 200, headers: Vec::new(), body }) })
-    }
-}

@@ -88,6 +88,20 @@ async fn silence_in_the_middle() {
 }
 
 #[tokio::test]
+async fn signs_of_life_alone() {
+    // Far longer than the gap between two signs, even on a busy machine.
+    let idle = Duration::from_millis(400);
+    let signs = (0..1000).fold(reply().text("a"), |reply, _| reply.raw_stream(": PROCESSING\n\n"));
+    let server = Server::start([signs.delay_between_events(idle / 40)]);
+    let timeouts = Timeouts { first_byte: LONG, connect: LONG, idle };
+    let answer = ask(&OpenAiChat::new(endpoint(&server.base_url()), hurried(timeouts)), request("hi")).await;
+    assert_eq!(answer.text, "a");
+    let error = answer.error();
+    assert_eq!(error.message, "the server kept the connection open for 2 s without saying anything");
+    assert_eq!((error.class, error.retryable), (ErrorClass::Network, true));
+}
+
+#[tokio::test]
 async fn a_connection_that_closes_in_the_middle() {
     for reply in [
         reply().text("a").text("b").cut_after_events(2),

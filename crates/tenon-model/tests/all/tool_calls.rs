@@ -200,3 +200,40 @@ fn raw_numbers_in_object_arguments_are_untouched() {
     assert_eq!(named(&answer), vec![("n", r#"{"x": 1e2, "y": 1.0}"#)]);
     assert_eq!(answer.finish, Some(FinishReason::ToolCalls), "`stop` with calls means calls");
 }
+
+#[test]
+fn a_whole_message_as_an_event() {
+    let calls = json!([
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"n\":1}"}},
+        {"id": "b", "type": "function", "function": {"name": "g", "arguments": {"n": 2}}},
+    ]);
+    let message = json!({"role": "assistant", "content": "x", "reasoning": "hm", "tool_calls": calls});
+    let whole = json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
+    let empty_delta =
+        json!({"choices": [{"index": 0, "delta": {}, "message": message, "finish_reason": "tool_calls"}]});
+    let no_reason = json!({"choices": [{"index": 0, "message": message}]});
+    for events in [
+        vec![whole.clone()],
+        vec![empty_delta.clone()],
+        vec![no_reason, finish("tool_calls")],
+        // What has been streamed is not taken again.
+        vec![
+            delta(json!({"reasoning": "hm"})),
+            delta(json!({"content": "x"})),
+            delta(json!({"tool_calls": [
+                {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"n\":1}"}},
+                {"index": 1, "id": "b", "function": {"name": "g", "arguments": "{\"n\":2}"}},
+            ]})),
+            whole,
+        ],
+    ] {
+        let answer = read_events(&events);
+        assert_eq!((answer.text.as_str(), answer.thinking.as_str()), ("x", "hm"), "{events:?}");
+        assert_eq!(
+            answer.calls,
+            [("a".into(), "f".into(), r#"{"n":1}"#.into()), ("b".into(), "g".into(), r#"{"n":2}"#.into()),],
+            "{events:?}"
+        );
+        assert_eq!(answer.finish, Some(FinishReason::ToolCalls));
+    }
+}
