@@ -312,7 +312,7 @@ fn a_run_that_ends_without_the_contract() {
     plain("the model answered in plain text instead of calling `structured_output` after 1 turn; it said (11 chars): \"Just prose.\"")
         .script([reply().text("Just prose.")])
         .check_all();
-    plain("the model answered in plain text instead of calling `structured_output` after 2 turns; it said (13 chars): \"Looking.Done.\"")
+    plain("the model answered in plain text instead of calling `structured_output` after 2 turns; it said (14 chars): \"Looking.\\nDone.\"")
         .script([read("a").text("Looking."), reply().text("Done.")])
         .turns(2)
         .check_all();
