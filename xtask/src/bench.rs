@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::concurrent::held_memory;
+use crate::many::{By, ManyRuns};
 use crate::measure::{Sample, measure, peak_rss_floor};
 use crate::report::{Goal, Row, Unit, print};
 use crate::serve::{LONG_STREAM_CHUNKS, Scenario, ServerProcess};
@@ -24,6 +25,13 @@ const EVENT_CPU_GOAL: f64 = 5e-6;
 /// A small build agent runs twenty of them.
 const CONCURRENT: usize = 20;
 const CONCURRENT_PSS_GOAL: f64 = 200e6;
+/// What one process of a service holds.
+pub const MANY: usize = 500;
+const MANY_RSS_GOAL: f64 = 120e6;
+/// Most of the time of a run is the network's.
+const MANY_RATE_GOAL: f64 = 0.7;
+/// Each is hundreds of exchanges already.
+const MANY_ROUNDS: usize = 7;
 
 struct Options {
     runs: usize,
@@ -52,6 +60,7 @@ pub fn run(args: &[String]) -> Result<Verdict, Failure> {
     rows.push(bench.first_byte()?);
     rows.push(bench.long_stream()?);
     rows.push(bench.many_at_once()?);
+    rows.extend(bench.many_in_one_process()?);
     // Last, when we are at our largest.
     let floor = peak_rss_floor(&place.stderr())?;
     let names: Vec<&str> = subjects.iter().map(Subject::name).collect();
@@ -184,6 +193,46 @@ impl Bench<'_> {
             unit: Unit::Bytes,
             values,
         })
+    }
+
+    /// Structured runs in one process: its peak memory while all wait, and how many it does in a second,
+    /// compared with a client that posts the same requests and only reads the answers.
+    fn many_in_one_process(&self) -> Result<Vec<Row>, Failure> {
+        let mut held = ServerProcess::start(Scenario::Held)?;
+        let runs = ManyRuns::start(&held.base_url, MANY, By::Tenon)?;
+        held.wait_for_requests(MANY)?;
+        held.open_gate()?;
+        let peak = runs.wait()?.peak_rss_bytes as f64;
+
+        let mut server = ServerProcess::start(Scenario::OneTurn)?;
+        // The first run is not counted; its request is what the bare client will post.
+        ManyRuns::start(&server.base_url, 1, By::Tenon)?.wait()?;
+        let request = self.place.request_of_many();
+        server.save_first_request(&request)?;
+        let (mut ours, mut bare) = (Vec::new(), Vec::new());
+        for _ in 0..MANY_ROUNDS {
+            for (by, times) in [(By::Tenon, &mut ours), (By::Bare(&request), &mut bare)] {
+                let many = ManyRuns::start(&server.base_url, MANY, by)?.wait()?;
+                if let Some(bad) = many.answers.iter().find(|answer| answer.starts_with("failed")) {
+                    return Err(Failure::other(format!("one of {MANY} runs in one process {bad}")));
+                }
+                times.push(many.took.as_secs_f64());
+            }
+        }
+        let row = |what, goal, unit, value| {
+            let mut values = vec![Some(value)];
+            values.resize(self.subjects.len(), None);
+            Row { what, goal, unit, values }
+        };
+        Ok(vec![
+            row("500 runs in one process: peak RSS", Goal::Below(MANY_RSS_GOAL), Unit::Bytes, peak),
+            row(
+                "the same: rate, as part of a bare client's",
+                Goal::AtLeast(MANY_RATE_GOAL),
+                Unit::Ratio,
+                median(bare) / median(ours),
+            ),
+        ])
     }
 
     /// Every subject in turn, again and again, so that a busy moment of the machine hits all of them.

@@ -7,6 +7,7 @@
 
 mod bench;
 mod concurrent;
+mod many;
 mod measure;
 mod peers;
 mod report;
@@ -38,8 +39,9 @@ fn main() -> ExitCode {
     let done = match command {
         "bench" => bench::run(rest),
         "peers" => peers::run(rest),
-        // Started by `bench`: the model server, in a process of its own.
+        // Started by the others: the model server, and many runs, each in a process of its own.
         "serve" => serve::run(rest),
+        "many" => many::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

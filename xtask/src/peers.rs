@@ -3,8 +3,8 @@
 //!
 //! What they install is kept in `target/peers` and used again.
 
-mod every_wire;
 mod llama;
+mod many_runs;
 mod properties;
 mod python;
 mod real_server;
@@ -24,8 +24,8 @@ struct Job {
 }
 
 const JOBS: &[Job] = &[
-    Job { name: "every-wire", what: "the contract's tests on the other wires", run: every_wire::run },
     Job { name: "properties", what: "every property test at its full count", run: properties::run },
+    Job { name: "500-runs", what: "many runs in one process keep apart", run: many_runs::run },
     Job { name: "real-server", what: "the binary with llama.cpp's own server", run: real_server::run },
 ];
 

@@ -13,6 +13,7 @@ pub enum Goal {
     None,
     AtMost(f64),
     Below(f64),
+    AtLeast(f64),
     TimesCurl(f64),
 }
 
@@ -21,6 +22,7 @@ pub enum Goal {
 pub enum Unit {
     Time,
     Bytes,
+    Ratio,
 }
 
 /// Prints the table; true when every goal was met.
@@ -42,6 +44,7 @@ fn line(row: &Row) -> String {
         Goal::None => "–".to_owned(),
         Goal::AtMost(limit) => format!("≤ {}", show(limit, row.unit)),
         Goal::Below(limit) => format!("< {}", show(limit, row.unit)),
+        Goal::AtLeast(limit) => format!("≥ {}", show(limit, row.unit)),
         Goal::TimesCurl(times) => format!("≤ {times} × curl"),
     };
     let values: Vec<String> =
@@ -60,6 +63,7 @@ fn met(row: &Row) -> Option<bool> {
         Goal::None => None,
         Goal::AtMost(limit) => Some(value <= limit),
         Goal::Below(limit) => Some(value < limit),
+        Goal::AtLeast(limit) => Some(value >= limit),
         Goal::TimesCurl(times) => Some(value <= times * row.values.get(1).copied().flatten()?),
     }
 }
@@ -67,6 +71,7 @@ fn met(row: &Row) -> Option<bool> {
 fn show(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => format!("{:.1} MB", value / 1e6),
+        Unit::Ratio => format!("{value:.2}"),
         Unit::Time if value.abs() < 1e-3 => format!("{:.2} µs", value * 1e6),
         Unit::Time => format!("{:.1} ms", value * 1e3),
     }
@@ -84,6 +89,8 @@ mod tests {
         assert_eq!(row(Goal::None, Unit::Time, &[0.0123, 0.5]), "| x | – | 12.3 ms | 500.0 ms | – |");
         assert_eq!(row(Goal::AtMost(5e-6), Unit::Time, &[5e-6]), "| x | ≤ 5.00 µs | 5.00 µs | yes |");
         assert_eq!(row(Goal::Below(2e6), Unit::Bytes, &[2e6]), "| x | < 2.0 MB | 2.0 MB | **no** |");
+        assert_eq!(row(Goal::AtLeast(0.7), Unit::Ratio, &[0.7]), "| x | ≥ 0.70 | 0.70 | yes |");
+        assert_eq!(row(Goal::AtLeast(0.7), Unit::Ratio, &[0.69]), "| x | ≥ 0.70 | 0.69 | **no** |");
         assert_eq!(
             row(Goal::TimesCurl(3.0), Unit::Time, &[0.03, 0.01]),
             "| x | ≤ 3 × curl | 30.0 ms | 10.0 ms | yes |"

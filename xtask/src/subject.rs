@@ -46,6 +46,11 @@ impl Place {
         self.root.path().join("request.json")
     }
 
+    /// The body that a run among many posts.
+    pub fn request_of_many(&self) -> PathBuf {
+        self.root.path().join("request-of-many.json")
+    }
+
     fn schema(&self) -> PathBuf {
         self.root.path().join("schema.json")
     }

@@ -106,10 +106,11 @@ impl Run<'_> {
         }
         let done: Vec<Done> = {
             let this = &*self;
-            stream::iter(allowed.iter().map(|(call, args)| this.call_tool(call, args.clone())))
-                .buffered(MAX_SIDE_BY_SIDE)
-                .collect()
-                .await
+            // A list, not an iterator with a closure: the compiler could not prove that the run is `Send`,
+            // and nobody could spawn it.
+            let calls: Vec<_> =
+                allowed.iter().map(|(call, args)| this.call_tool(call, args.clone())).collect();
+            stream::iter(calls).buffered(MAX_SIDE_BY_SIDE).collect().await
         };
         for ((call, _), done) in allowed.iter().zip(done) {
             results.push(self.report(call, done).await?);
