@@ -8,6 +8,7 @@ mod many_runs;
 mod properties;
 mod python;
 mod real_server;
+mod request_types;
 mod workspace;
 
 use std::any::Any;
@@ -25,6 +26,11 @@ struct Job {
 
 const JOBS: &[Job] = &[
     Job { name: "properties", what: "every property test at its full count", run: properties::run },
+    Job {
+        name: "request-types",
+        what: "requests parse as the providers' own types",
+        run: request_types::run,
+    },
     Job { name: "500-runs", what: "many runs in one process keep apart", run: many_runs::run },
     Job { name: "real-server", what: "the binary with llama.cpp's own server", run: real_server::run },
 ];

@@ -144,7 +144,8 @@ enum Item<'a> {
         #[serde(rename = "type")]
         kind: &'static str,
         role: &'static str,
-        content: [Content<'a>; 1],
+        /// The plain form. Pieces would need the id and status of the answer they were part of.
+        content: Cow<'a, str>,
     },
     Call {
         #[serde(rename = "type")]
@@ -162,13 +163,6 @@ enum Item<'a> {
         output: &'a str,
     },
     Reasoning(&'a Value),
-}
-
-#[derive(Serialize)]
-struct Content<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    text: Cow<'a, str>,
 }
 
 fn input<'a>(request: &'a Request, provider: &str, omitted: Omitted) -> Vec<Item<'a>> {
@@ -193,7 +187,7 @@ fn user<'a>(message: &'a Message, items: &mut Vec<Item<'a>>) {
     }
     let text = message.text();
     if !text.is_empty() || items.len() == before {
-        items.push(said("user", "input_text", Cow::Owned(text)));
+        items.push(said("user", Cow::Owned(text)));
     }
 }
 
@@ -211,7 +205,7 @@ fn assistant<'a>(message: &'a Message, provider: &str, omitted: Omitted, items: 
             Part::Text { text } if !text.is_empty() => {
                 reasoned |= !waiting.is_empty();
                 items.append(&mut waiting);
-                items.push(said("assistant", "output_text", Cow::Borrowed(text)));
+                items.push(said("assistant", Cow::Borrowed(text)));
             }
             Part::ToolCall(call) => {
                 reasoned |= !waiting.is_empty();
@@ -231,6 +225,6 @@ fn assistant<'a>(message: &'a Message, provider: &str, omitted: Omitted, items: 
     }
 }
 
-fn said<'a>(role: &'static str, kind: &'static str, text: Cow<'a, str>) -> Item<'a> {
-    Item::Said { kind: "message", role, content: [Content { kind, text }] }
+fn said<'a>(role: &'static str, content: Cow<'a, str>) -> Item<'a> {
+    Item::Said { kind: "message", role, content }
 }

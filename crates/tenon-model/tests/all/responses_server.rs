@@ -70,9 +70,9 @@ async fn a_call_and_its_result() {
     assert_eq!(
         input,
         json!([
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "read"}]},
+            {"type": "message", "role": "user", "content": "read"},
             native["item"],
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Looking."}]},
+            {"type": "message", "role": "assistant", "content": "Looking."},
             {"type": "function_call", "id": item, "call_id": "call_1", "name": "read_file", "arguments": "{\"n\": 1.50}"},
             {"type": "function_call_output", "call_id": "call_1", "output": "hi"},
         ])
