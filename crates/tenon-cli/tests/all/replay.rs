@@ -1,11 +1,10 @@
 //! Cassettes: what is recorded, what replays where, what does not; and the recorded examples of this
 //! repository. `UPDATE_CASSETTES=1` records those again.
 
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tenon_testkit::{Gate, Reply, Run, Server, Tenon, Value, Wire, json, reply, scrub};
+use tenon_testkit::{Reply, Run, Server, Tenon, Value, Wire, json, reply, scrub};
 
 use crate::tenon;
 
@@ -290,7 +289,7 @@ fn a_cassette_that_cannot_be_used_says_why() {
     std::fs::remove_file(shelf.cassette()).unwrap();
     assert_refused(&shelf.replay(go()), &["cannot be read", "--record"]);
     std::fs::create_dir(shelf.cassette()).unwrap();
-    assert_refused(&shelf.replay(go()), &["cannot be read"]);
+    assert_refused(&shelf.replay(go()), &["is not a regular file"]);
 }
 
 #[test]
@@ -309,24 +308,46 @@ fn a_cassette_that_cannot_be_written_stops_the_run_before_the_first_request() {
 #[test]
 fn a_cassette_that_cannot_be_finished_fails_the_run() {
     let shelf = Shelf::new();
-    let pipe = shelf.cassette();
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
-    assert!(made.success());
-    let gate = Gate::new();
-    // Reads the header and leaves; only then does the model answer.
-    let reader = std::thread::spawn({
-        let gate = gate.clone();
-        move || {
-            let mut line = String::new();
-            BufReader::new(std::fs::File::open(pipe).unwrap()).read_line(&mut line).unwrap();
-            gate.open();
-            line
-        }
-    });
-    let server = Server::start([reply().text("Done.").hold(&gate)]);
-    let run = tenon().server(&server).args(["-p", "Go.", "--record"]).arg(shelf.cassette()).run();
-    assert_eq!(reader.join().unwrap(), "{\"tenon_cassette\":1}\n");
+    let server = Server::start([reply().text("long ".repeat(2000))]);
+    // No file may grow past a kibibyte: the header fits, the first exchange does not.
+    let limited = r#"trap '' XFSZ; ulimit -f 1; exec "$0" "$@""#;
+    let run = Tenon::new("/bin/bash")
+        .server(&server)
+        .args(["-c", limited, env!("CARGO_BIN_EXE_tenon"), "-p", "Go.", "--record"])
+        .arg(shelf.cassette())
+        .run();
     assert_refused(&run, &["could not be written"]);
+    assert!(shelf.text().starts_with("{\"tenon_cassette\":1}\n"));
+}
+
+#[test]
+fn pipes_are_no_cassettes_and_are_not_waited_for() {
+    let server = Server::start([]);
+    let setup = tenon().server(&server);
+    let made = std::process::Command::new("mkfifo").arg(setup.workspace().join("pipe")).status().unwrap();
+    assert!(made.success());
+    for flag in ["--record", "--replay"] {
+        let run = tenon().server(&server).cwd(setup.workspace()).args(["-p", "Go.", flag, "pipe"]).run();
+        assert_refused(&run, &["not a regular file"]);
+    }
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[test]
+fn large_outputs_and_text_that_looks_like_our_names_replay_elsewhere() {
+    let shelf = Shelf::new();
+    let answers = || {
+        vec![
+            reply().call("c1", "run_shell_command", json!({"command": "seq 1 20000"})),
+            reply().text("Dear {{home}}, {{cwd}} and {{name}}."),
+        ]
+    };
+    let args = ["-q", "-y", "-p", "Count."];
+    let recorded = shelf.record(tenon().args(args), answers());
+    recorded.assert_code(0);
+    assert_eq!(recorded.stdout, "Dear {{home}}, {{cwd}} and {{name}}.\n");
+    let replayed = tenon().args(args).arg("--replay").arg(shelf.cassette()).run();
+    assert_eq!((replayed.code, replayed.stdout), (0, recorded.stdout), "{}", replayed.stderr);
 }
 
 #[test]

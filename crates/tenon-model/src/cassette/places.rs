@@ -17,21 +17,41 @@ pub struct Places {
 
 impl Places {
     /// Each folder with its name in a cassette; the first of each name is the one that is put back.
-    fn named(&self) -> impl Iterator<Item = (&Path, &'static str)> {
-        let temp = self.temp.iter().map(|path| (path.as_path(), "{{temp}}"));
-        [(self.cwd.as_path(), "{{cwd}}"), (self.home.as_path(), "{{home}}")].into_iter().chain(temp)
+    fn named(&self) -> Vec<(String, &'static str)> {
+        let folder = |path: &Path, name| Some((path.to_str()?.trim_end_matches('/').to_owned(), name));
+        let own = [
+            folder(&self.cwd, "{{cwd}}"),
+            self.cwd.to_str().map(|path| (project_name(path), "{{project}}")),
+            folder(&self.home, "{{home}}"),
+        ];
+        let temp = self.temp.iter().map(|path| folder(path, "{{temp}}"));
+        own.into_iter().chain(temp).flatten().filter(|(text, _)| text.len() > 1).collect()
     }
 
     /// `json` with the folders of this machine for their names.
     pub(super) fn put_back(&self, json: &str) -> String {
-        self.named().fold(json.to_owned(), |json, (path, name)| match path.to_str() {
-            Some(path) if !path.is_empty() && json.contains(name) => {
-                let quoted = Value::from(path).to_string();
-                json.replace(name, quoted.trim_matches('"'))
+        let mut json = json.to_owned();
+        for (folder, name) in self.named() {
+            if json.contains(name) {
+                let quoted = Value::from(folder).to_string();
+                json = json.replace(name, quoted.trim_matches('"'));
             }
-            _ => json,
-        })
+        }
+        LITERAL.iter().fold(json, |json, (literal, escaped)| json.replace(escaped, literal))
     }
+}
+
+/// Text that only looks like one of our names, and how it is written so that it is not put back as a folder.
+const LITERAL: [(&str, &str); 4] = [
+    ("{{cwd}}", "{{=cwd}}"),
+    ("{{project}}", "{{=project}}"),
+    ("{{home}}", "{{=home}}"),
+    ("{{temp}}", "{{=temp}}"),
+];
+
+/// The working folder as it is spelt in the names of kept files.
+fn project_name(cwd: &str) -> String {
+    cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
 /// Takes folders and keys out of text.
@@ -52,21 +72,25 @@ struct Needle {
 enum NeedleKind {
     /// Ends where the path's last name ends: `/home/u` is not in `/home/user`.
     Folder,
-    Secret,
+    /// A secret, or text that looks like one of our names: found wherever it stands.
+    Text,
 }
 
 impl Hider {
     pub fn new(places: &Places, secrets: &[Secret]) -> Hider {
-        let folders = places.named().filter_map(|(path, name)| {
-            let text = path.to_str()?.trim_end_matches('/');
-            (!text.is_empty()).then(|| Needle { text: text.to_owned(), name, kind: NeedleKind::Folder })
+        let folders =
+            places.named().into_iter().map(|(text, name)| Needle { text, name, kind: NeedleKind::Folder });
+        let literal = LITERAL.iter().map(|(literal, escaped)| Needle {
+            text: (*literal).to_owned(),
+            name: escaped,
+            kind: NeedleKind::Text,
         });
         let secrets = secrets.iter().filter_map(Secret::needle).map(|secret| Needle {
             text: secret.to_owned(),
             name: "***",
-            kind: NeedleKind::Secret,
+            kind: NeedleKind::Text,
         });
-        let mut needles: Vec<Needle> = folders.chain(secrets).collect();
+        let mut needles: Vec<Needle> = folders.chain(literal).chain(secrets).collect();
         needles.sort_by_key(|needle| std::cmp::Reverse(needle.text.len()));
         Hider { needles }
     }
@@ -164,7 +188,7 @@ impl Hider {
                 let range = start..start + needle.text.len();
                 let is_free =
                     found.iter().all(|(other, _)| other.end <= range.start || range.end <= other.start);
-                if is_free && (needle.kind == NeedleKind::Secret || is_whole_folder(text, &range)) {
+                if is_free && (needle.kind == NeedleKind::Text || is_whole_folder(text, &range)) {
                     found.push((range, needle.name));
                 }
             }
@@ -252,6 +276,11 @@ mod tests {
             ("key=sk-secretive", "key=***ive"),
             ("file:///home/u", "file://{{home}}"),
             ("nothing", "nothing"),
+            (
+                "/home/u/.tenon/projects/-home-u-project/outputs",
+                "{{home}}/.tenon/projects/{{project}}/outputs",
+            ),
+            ("Dear {{home}} of {{name}}", "Dear {{=home}} of {{name}}"),
         ] {
             assert_eq!(hider().text(text), expected);
         }
@@ -267,6 +296,7 @@ mod tests {
     fn put_back_is_the_reverse() {
         let places = Places { cwd: "/w/x".into(), home: "/h".into(), temp: vec!["/t".into(), "/t2".into()] };
         assert_eq!(places.put_back("{{cwd}}/a {{home}} {{temp}}/b"), "/w/x/a /h /t/b");
+        assert_eq!(places.put_back("{{home}}/p/{{project}} {{=home}}"), "/h/p/-w-x {{home}}");
         assert_eq!(Places::default().put_back("{{cwd}}/a"), "{{cwd}}/a");
     }
 

@@ -200,6 +200,10 @@ fn events(bytes: &[u8]) -> Option<Vec<Event>> {
 }
 
 fn create_private(path: &Path) -> std::io::Result<File> {
+    // Asked before opening: a pipe without a reader would be waited for.
+    if path.metadata().is_ok_and(|meta| !meta.is_file()) {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
@@ -207,9 +211,7 @@ fn create_private(path: &Path) -> std::io::Result<File> {
         use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
         let file = options.mode(0o600).open(path)?;
         // The mode counts for new files only.
-        if file.metadata()?.is_file() {
-            file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-        }
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         Ok(file)
     }
     #[cfg(not(unix))]

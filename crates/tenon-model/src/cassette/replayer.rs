@@ -179,8 +179,11 @@ fn read_file(path: &Path) -> Result<String, ModelError> {
             "make one with `--record`, or check the path",
         )
     };
-    let size = std::fs::metadata(path).map_err(|error| failed(&format!("cannot be read: {error}")))?.len();
-    if size > MAX_CASSETTE_BYTES {
+    let meta = std::fs::metadata(path).map_err(|error| failed(&format!("cannot be read: {error}")))?;
+    if !meta.is_file() {
+        return Err(failed("is not a regular file"));
+    }
+    if meta.len() > MAX_CASSETTE_BYTES {
         return Err(failed(&format!("is larger than {} MiB", MAX_CASSETTE_BYTES >> 20)));
     }
     std::fs::read_to_string(path).map_err(|error| failed(&format!("cannot be read: {error}")))
