@@ -9,6 +9,8 @@
 
 #[path = "all/bad_input.rs"]
 mod bad_input;
+#[path = "all/chaos.rs"]
+mod chaos;
 #[path = "all/contract.rs"]
 mod contract;
 #[path = "all/docs.rs"]

@@ -372,7 +372,7 @@ fn pieces(bytes: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(128)))]
 
     #[test]
     fn any_cut_gives_the_same_answer(

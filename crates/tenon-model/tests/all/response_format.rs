@@ -132,7 +132,7 @@ fn earlier_answers_go_out_as_text() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(256)))]
 
     /// Where the pieces of a text end does not matter.
     #[test]

@@ -100,7 +100,7 @@ fn item_events(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(192)))]
 
     #[test]
     fn any_cut_and_any_omission_give_the_same_answer(
