@@ -5,6 +5,8 @@
 //! is the payload, and the model client turns it into the same terminal call. Whichever it is, there is one
 //! way on from the call: validation, retries, redaction.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use tenon_contract::Contract;
 use tenon_core::{ResponseFormat, ToolChoice, ToolSpec};
@@ -36,7 +38,7 @@ pub(crate) enum Form {
 
 /// The part of a request that depends on the mode.
 pub(crate) struct Offer {
-    pub(crate) tools: Vec<ToolSpec>,
+    pub(crate) tools: Vec<Arc<ToolSpec>>,
     pub(crate) tool_choice: ToolChoice,
     pub(crate) response_format: Option<ResponseFormat>,
 }
@@ -61,8 +63,8 @@ impl Asking {
     }
 
     /// `tools` holds the terminal tool, if there is one.
-    pub(crate) fn offer(&self, tools: &[ToolSpec], terminal: Option<&str>) -> Offer {
-        let of_terminal = |spec: &&ToolSpec| terminal == Some(spec.name.as_str());
+    pub(crate) fn offer(&self, tools: &[Arc<ToolSpec>], terminal: Option<&str>) -> Offer {
+        let of_terminal = |spec: &&Arc<ToolSpec>| terminal == Some(spec.name.as_str());
         let reminded = self.reminders > 0;
         match (terminal, self.form) {
             // A model that was reminded gets nothing but the way out.

@@ -91,7 +91,7 @@ pub(crate) struct Run<'a> {
     pub(crate) metrics: Metrics,
     pub(crate) denials: Vec<PermissionDenial>,
     history: Vec<Message>,
-    tools: Vec<ToolSpec>,
+    tools: Vec<Arc<ToolSpec>>,
     /// The terminal tool's name, unless a rule removed it.
     terminal: Option<&'a str>,
     used_call_ids: HashSet<String>,
@@ -109,8 +109,8 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(agent: &'a Agent, emitter: Arc<Emitter>) -> Run<'a> {
         let terminal = agent.contract.as_ref().filter(|contract| !agent.permissions.removes(contract.tool));
-        let mut tools: Vec<ToolSpec> = agent.registry.specs().cloned().collect();
-        tools.extend(terminal.map(terminal_spec));
+        let mut tools: Vec<Arc<ToolSpec>> = agent.registry.specs().cloned().collect();
+        tools.extend(terminal.map(terminal_spec).map(Arc::new));
         Run {
             agent,
             emitter,

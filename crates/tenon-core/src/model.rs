@@ -1,6 +1,7 @@
 //! What is asked of a model and what streams back.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::Stream;
@@ -15,7 +16,7 @@ pub struct Request {
     pub system: String,
     pub messages: Vec<Message>,
     /// Tools in the order they are offered.
-    pub tools: Vec<ToolSpec>,
+    pub tools: Vec<Arc<ToolSpec>>,
     /// The tool whose arguments are the payload, when there is a contract and it is offered.
     pub terminal_tool: Option<String>,
     pub tool_choice: ToolChoice,

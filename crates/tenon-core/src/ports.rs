@@ -21,7 +21,8 @@ pub trait ModelClient: Send + Sync {
 
 /// Something an agent can do.
 pub trait Tool: Send + Sync {
-    fn spec(&self) -> &ToolSpec;
+    /// Shared: every request of every run carries it.
+    fn spec(&self) -> &Arc<ToolSpec>;
     fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome>;
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
         }),
         kind: ToolKind::Edit,
     };
-    FileTool { spec, workspace, work: Work::Change(edit) }
+    FileTool { spec: Arc::new(spec), workspace, work: Work::Change(edit) }
 }
 
 fn edit(spec: &ToolSpec, workspace: &Workspace, args: &Args) -> Result<ToolOutcome, Refusal> {

@@ -9,7 +9,7 @@ use crate::args::Refusal;
 use crate::blocking;
 
 pub(crate) struct FileTool {
-    pub spec: ToolSpec,
+    pub spec: Arc<ToolSpec>,
     pub workspace: Arc<Workspace>,
     pub work: Work,
 }
@@ -24,7 +24,7 @@ pub(crate) enum Work {
 }
 
 impl Tool for FileTool {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 

@@ -36,7 +36,7 @@ pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
         }),
         kind: ToolKind::Read,
     };
-    FileTool { spec, workspace, work: Work::Read(find) }
+    FileTool { spec: Arc::new(spec), workspace, work: Work::Read(find) }
 }
 
 fn find(

@@ -45,7 +45,7 @@ pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
         }),
         kind: ToolKind::Read,
     };
-    FileTool { spec, workspace, work: Work::Read(search) }
+    FileTool { spec: Arc::new(spec), workspace, work: Work::Read(search) }
 }
 
 fn search(

@@ -41,7 +41,7 @@ pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
         "required": ["file_path"]
     });
     let spec = ToolSpec { name: "read_file".to_owned(), description, parameters, kind: ToolKind::Read };
-    FileTool { spec, workspace, work: Work::Read(read) }
+    FileTool { spec: Arc::new(spec), workspace, work: Work::Read(read) }
 }
 
 fn read(

@@ -72,7 +72,7 @@ impl Registry {
         self.tools.iter().map(|tool| tool.spec().name.as_str())
     }
 
-    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+    pub fn specs(&self) -> impl Iterator<Item = &Arc<ToolSpec>> {
         self.tools.iter().map(|tool| tool.spec())
     }
 

@@ -70,7 +70,7 @@ impl ShellOptions {
 }
 
 pub(crate) struct RunShellCommand {
-    spec: ToolSpec,
+    spec: Arc<ToolSpec>,
     workspace: Arc<Workspace>,
     options: ShellOptions,
 }
@@ -107,7 +107,7 @@ impl RunShellCommand {
             }),
             kind: ToolKind::Execute,
         };
-        RunShellCommand { spec, workspace, options }
+        RunShellCommand { spec: Arc::new(spec), workspace, options }
     }
 
     async fn run(&self, ctx: ToolCtx, args: Args) -> Result<ToolOutcome, Refusal> {
@@ -171,7 +171,7 @@ impl RunShellCommand {
 }
 
 impl Tool for RunShellCommand {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 

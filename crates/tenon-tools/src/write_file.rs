@@ -33,7 +33,7 @@ pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
         }),
         kind: ToolKind::Edit,
     };
-    FileTool { spec, workspace, work: Work::Change(write) }
+    FileTool { spec: Arc::new(spec), workspace, work: Work::Change(write) }
 }
 
 fn write(spec: &ToolSpec, workspace: &Workspace, args: &Args) -> Result<ToolOutcome, Refusal> {

@@ -53,12 +53,12 @@ impl EventSink for Recorded {
 
 /// A tool that only notes that it ran.
 pub struct Noting {
-    spec: ToolSpec,
+    spec: Arc<ToolSpec>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
 impl Tool for Noting {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 
@@ -113,7 +113,7 @@ impl Scene {
                 parameters: serde_json::json!({"type": "object"}),
                 kind,
             };
-            registry.add(Arc::new(Noting { spec, log: Arc::clone(&log) })).unwrap();
+            registry.add(Arc::new(Noting { spec: Arc::new(spec), log: Arc::clone(&log) })).unwrap();
         }
         let permissions = Permissions::new(PermissionOptions {
             mode: self.mode,

@@ -18,7 +18,7 @@ pub(crate) enum Strictness {
 pub(crate) struct Offer<'a> {
     pub name: &'a str,
     pub description: Cow<'a, str>,
-    pub parameters: Value,
+    pub parameters: Cow<'a, Value>,
     pub strict: bool,
     /// What to take back when the tool is called.
     pub undo: Undo,
@@ -26,20 +26,31 @@ pub(crate) struct Offer<'a> {
 
 /// The tools of a request, in their order. Only the terminal tool is ever strict: its answer is the payload.
 pub(crate) fn offers(request: &Request, target: Target, strictness: Strictness) -> Vec<Offer<'_>> {
-    let is_terminal = |spec: &ToolSpec| request.terminal_tool.as_ref() == Some(&spec.name);
-    let offer = |spec| {
-        let adapted = match strictness {
-            Strictness::WherePossible if is_terminal(spec) => adapt(&spec.parameters, target),
-            _ => adapt_loosely(&spec.parameters, target),
+    request.tools.iter().map(|spec| offer(spec, request, target, strictness)).collect()
+}
+
+fn offer<'a>(spec: &'a ToolSpec, request: &Request, target: Target, strictness: Strictness) -> Offer<'a> {
+    let is_terminal = request.terminal_tool.as_ref() == Some(&spec.name);
+    // Most requests of a long run go this way: nothing is copied that is sent as written.
+    if target == Target::Compatible && spec.parameters.get("type").is_some_and(|name| name == "object") {
+        return Offer {
+            name: &spec.name,
+            description: Cow::Borrowed(&spec.description),
+            parameters: Cow::Borrowed(&spec.parameters),
+            strict: false,
+            undo: Undo::default(),
         };
-        let description = match adapted.in_description {
-            Some(text) => Cow::Owned(format!("{}\n\n{text}", spec.description)),
-            None => Cow::Borrowed(spec.description.as_str()),
-        };
-        let (parameters, strict, undo) = (adapted.parameters, adapted.strict, adapted.undo);
-        Offer { name: &spec.name, description, parameters, strict, undo }
+    }
+    let adapted = match strictness {
+        Strictness::WherePossible if is_terminal => adapt(&spec.parameters, target),
+        _ => adapt_loosely(&spec.parameters, target),
     };
-    request.tools.iter().map(offer).collect()
+    let description = match adapted.in_description {
+        Some(text) => Cow::Owned(format!("{}\n\n{text}", spec.description)),
+        None => Cow::Borrowed(spec.description.as_str()),
+    };
+    let (parameters, strict, undo) = (Cow::Owned(adapted.parameters), adapted.strict, adapted.undo);
+    Offer { name: &spec.name, description, parameters, strict, undo }
 }
 
 /// The schema of an answer in a response format, and whether it may be strict. The text of such an answer is the

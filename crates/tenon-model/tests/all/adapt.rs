@@ -514,11 +514,13 @@ fn schemas_that_lead_back_to_themselves_come_to_an_end() {
 const OPTIONAL: &str = r#"{"type":"object","properties":{"a":{"type":"string"},"n":{"type":"integer"}},"required":["a"],"additionalProperties":false}"#;
 
 fn offered(schema: &str) -> Request {
-    let tool = |name: &str| ToolSpec {
-        name: name.into(),
-        description: format!("Does {name}."),
-        parameters: parse(schema),
-        kind: ToolKind::Read,
+    let tool = |name: &str| {
+        Arc::new(ToolSpec {
+            name: name.into(),
+            description: format!("Does {name}."),
+            parameters: parse(schema),
+            kind: ToolKind::Read,
+        })
     };
     Request {
         tools: vec![tool("read_file"), tool("structured_output")],

@@ -1,5 +1,7 @@
 //! What is sent to the Messages API.
 
+use std::sync::Arc;
+
 use tenon_core::{Message, Part, Request, Role, ToolCall, ToolChoice, ToolKind, ToolResult, ToolSpec};
 use tenon_model::{Endpoint, Secret};
 use tenon_testkit::{Server, Value, json, reply};
@@ -7,13 +9,13 @@ use tenon_testkit::{Server, Value, json, reply};
 use crate::anthropic::{client, endpoint_at, sent, sent_from};
 use crate::support::{KEY, ask, request};
 
-fn tool(name: &str, parameters: &str) -> ToolSpec {
-    ToolSpec {
+fn tool(name: &str, parameters: &str) -> Arc<ToolSpec> {
+    Arc::new(ToolSpec {
         name: name.into(),
         description: format!("Does {name}."),
         parameters: serde_json::from_str(parameters).unwrap(),
         kind: ToolKind::Read,
-    }
+    })
 }
 
 fn text(text: &str) -> Part {

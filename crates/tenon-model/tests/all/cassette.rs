@@ -157,7 +157,7 @@ async fn what_is_kept_of_a_request_is_the_same_on_every_wire() {
             parameters: json!({"type": "object"}),
             kind: ToolKind::Read,
         };
-        let request = Request { tools: vec![tool], ..second("/home/ann", "c", r#"{"n":1.50}"#) };
+        let request = Request { tools: vec![Arc::new(tool)], ..second("/home/ann", "c", r#"{"n":1.50}"#) };
         ask(&*client, request).await;
         let text = tape.text();
         let line: tenon_testkit::Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
@@ -220,11 +220,13 @@ fn a_cassette_that_cannot_be_written() {
 async fn prompt_model_and_tool_descriptions_may_change_but_not_tool_names() {
     let tape = Tape::new();
     let server = Server::start([reply().text("ok"), reply().text("ok")]);
-    let tool = |name: &str, description: &str| ToolSpec {
-        name: name.into(),
-        description: description.into(),
-        parameters: json!({}),
-        kind: ToolKind::Read,
+    let tool = |name: &str, description: &str| {
+        Arc::new(ToolSpec {
+            name: name.into(),
+            description: description.into(),
+            parameters: json!({}),
+            kind: ToolKind::Read,
+        })
     };
     let asked = |names: [&str; 2], description: &str| Request {
         tools: names.map(|name| tool(name, description)).to_vec(),

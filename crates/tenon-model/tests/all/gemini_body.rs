@@ -1,5 +1,7 @@
 //! What Gemini is sent.
 
+use std::sync::Arc;
+
 use tenon_core::{Message, Part, Request, Role, ToolCall, ToolChoice, ToolKind, ToolResult, ToolSpec};
 use tenon_model::{Endpoint, Gemini, HttpRequest};
 use tenon_testkit::{Value, json};
@@ -105,11 +107,13 @@ fn address_and_headers() {
 fn tools_and_a_forced_choice() {
     let schema = r#"{"$comment":"c","type":"object","properties":{"b":{"maximum":1.50},"a":{"const":123456789012345678901234567890}},"required":["b"]}"#;
     let sent = r#"{"type":"object","properties":{"b":{"maximum":1.50},"a":{"type":"number","enum":[123456789012345678901234567890]}},"required":["b"]}"#;
-    let tool = |name: &str, parameters: &str| ToolSpec {
-        name: name.into(),
-        description: format!("Does {name}."),
-        parameters: serde_json::from_str(parameters).unwrap(),
-        kind: ToolKind::Read,
+    let tool = |name: &str, parameters: &str| {
+        Arc::new(ToolSpec {
+            name: name.into(),
+            description: format!("Does {name}."),
+            parameters: serde_json::from_str(parameters).unwrap(),
+            kind: ToolKind::Read,
+        })
     };
     let request = Request {
         tools: vec![tool("read_file", r#"{"properties":{}}"#), tool("structured_output", schema)],

@@ -20,13 +20,13 @@ fn sent_to(base_url: &str, request: Request) -> Value {
     serde_json::from_str(&seen[0].body).unwrap()
 }
 
-fn tool(name: &str, parameters: &str) -> ToolSpec {
-    ToolSpec {
+fn tool(name: &str, parameters: &str) -> Arc<ToolSpec> {
+    Arc::new(ToolSpec {
         name: name.into(),
         description: format!("Does {name}."),
         parameters: serde_json::from_str(parameters).unwrap(),
         kind: ToolKind::Read,
-    }
+    })
 }
 
 fn call(id: &str, arguments: &str) -> Part {

@@ -1,5 +1,7 @@
 //! What is sent on the Responses wire.
 
+use std::sync::Arc;
+
 use tenon_core::{Message, Part, Request, Role, ToolCall, ToolChoice, ToolKind, ToolResult, ToolSpec};
 use tenon_model::{Endpoint, OpenAiResponses};
 use tenon_testkit::{Server, Value, json, reply};
@@ -16,13 +18,13 @@ fn sent(request: Request) -> Value {
     serde_json::from_str(&seen[0].body).unwrap()
 }
 
-fn tool(name: &str, parameters: &str) -> ToolSpec {
-    ToolSpec {
+fn tool(name: &str, parameters: &str) -> Arc<ToolSpec> {
+    Arc::new(ToolSpec {
         name: name.into(),
         description: format!("Does {name}."),
         parameters: serde_json::from_str(parameters).unwrap(),
         kind: ToolKind::Read,
-    }
+    })
 }
 
 fn call(id: &str, arguments: &str, native: Option<Value>) -> Part {

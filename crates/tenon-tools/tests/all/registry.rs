@@ -5,10 +5,10 @@ use tenon_tools::{PermissionOptions, Permissions, Registry, Rule, RuleError, Sel
 
 use crate::support::Bench;
 
-struct Named(ToolSpec);
+struct Named(Arc<ToolSpec>);
 
 impl Tool for Named {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.0
     }
 
@@ -24,7 +24,7 @@ fn named(name: &str) -> Arc<dyn Tool> {
         parameters: serde_json::json!({}),
         kind: ToolKind::Other,
     };
-    Arc::new(Named(spec))
+    Arc::new(Named(Arc::new(spec)))
 }
 
 fn denying(rules: &[&str]) -> Permissions {
