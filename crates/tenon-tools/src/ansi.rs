@@ -153,7 +153,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(256))]
+        #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(256)))]
 
         #[test]
         fn chunk_boundaries_do_not_matter(

@@ -177,7 +177,7 @@ fn nothing_durable_holds_a_payload() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(64)))]
 
     /// However an answer is cut into deltas, live deltas add up to the finished parts.
     #[test]

@@ -89,7 +89,7 @@ fn modes_have_names_and_aliases() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(256)))]
 
     #[test]
     fn parsing_never_panics_and_reads_back_what_it_printed(text in "[A-Za-z_*!/\\\\.()\\[\\]{} ,~]{0,24}") {

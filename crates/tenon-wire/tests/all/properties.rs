@@ -32,7 +32,7 @@ fn checked_lines(output: &str) -> Vec<Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(128)))]
 
     #[test]
     fn any_text_comes_through_deltas_message_and_result(pieces in prop::collection::vec(text(0..40), 1..5)) {
