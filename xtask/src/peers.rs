@@ -4,6 +4,7 @@
 //! What they install is kept in `target/peers` and used again.
 
 mod chaos;
+mod checks;
 mod every_wire;
 mod llama;
 mod many_runs;
@@ -11,6 +12,8 @@ mod properties;
 mod python;
 mod real_server;
 mod request_types;
+mod script;
+mod tls;
 mod workspace;
 
 use std::any::Any;
@@ -34,6 +37,7 @@ const JOBS: &[Job] = &[
         run: request_types::run,
     },
     Job { name: "every-wire", what: "the contract's tests on the other three wires", run: every_wire::run },
+    Job { name: "tls", what: "the binary with a TLS server and a proxy", run: tls::run },
     Job { name: "chaos", what: "2,000 runs through a broken network", run: chaos::run },
     Job { name: "500-runs", what: "many runs in one process keep apart", run: many_runs::run },
     Job { name: "real-server", what: "the binary with llama.cpp's own server", run: real_server::run },

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tenon_testkit::{Run, Tenon, Value, json};
 
 use crate::Failure;
+use crate::peers::checks::{self, Check, result, right};
 use crate::peers::llama::Llama;
 use crate::peers::python::{self, Dependencies, Packages};
 use crate::peers::workspace::{self, Binary};
@@ -28,10 +29,7 @@ const RUN_LIMIT: Duration = Duration::from_secs(150);
 const SYSTEM_PROMPT: &str = "You are a helpful assistant.";
 const RISK: &str = r#"{"type":"object","properties":{"risk":{"enum":["low","high"]},"reason":{"type":"string","maxLength":80}},"required":["risk"],"additionalProperties":false}"#;
 
-/// Says what it saw, when that was right.
-type Check = fn(&Peer) -> Result<String, Failure>;
-
-const CHECKS: &[(&str, Check)] = &[
+const CHECKS: &[(&str, Check<Peer>)] = &[
     ("a model that is being loaded is overloaded", loading_is_overloaded),
     ("a model that is being loaded is waited for", loading_is_waited_for),
     ("too long a prompt is said to be that", overflow),
@@ -57,17 +55,7 @@ pub fn run(binary: &Binary) -> Result<(), Failure> {
     let validator = python::with(&VALIDATOR)?;
     let server = Llama::start(&python::with(&SERVER)?)?;
     let peer = Peer { binary, validator, server, calls: Cell::new(0) };
-    let mut failed = Vec::new();
-    for (name, check) in CHECKS {
-        match check(&peer) {
-            Ok(what) => println!("ok {name}: {what}"),
-            Err(Failure::Usage(why) | Failure::Other(why)) => {
-                println!("FAILED {name}: {why}");
-                failed.push(*name);
-            }
-        }
-    }
-    if failed.is_empty() { Ok(()) } else { Err(Failure::other(failed.join("; "))) }
+    checks::perform(CHECKS, &peer)
 }
 
 struct Peer {
@@ -224,21 +212,6 @@ fn overflow(peer: &Peer) -> Result<String, Failure> {
         &run,
         format!("{}", error["message"]),
     )
-}
-
-fn right(is_right: bool, run: &Run, what: String) -> Result<String, Failure> {
-    if is_right { Ok(what) } else { Err(Failure::other(format!("not as it should be\n{run}"))) }
-}
-
-/// The last message, whether stdout is an array or lines.
-fn result(run: &Run) -> Result<Value, Failure> {
-    let last = run.last_json();
-    let result = last.as_array().and_then(|messages| messages.last().cloned()).unwrap_or(last);
-    if result["type"] == "result" {
-        Ok(result)
-    } else {
-        Err(Failure::other(format!("the last message is no result\n{run}")))
-    }
 }
 
 fn fits(peer: &Peer, run: &Run, schema: &str) -> Result<(), Failure> {
