@@ -62,7 +62,7 @@ fn tool_call() -> Script {
     Script::started()
         .turn()
         .text(&["Reading ", "it."])
-        .calls(&[("call_1", "read_file", &["{\"file_path\":", " \"/work/a.txt\", \"limit\": 1.0}"])])
+        .calls(&[("call_1", "read_file", &["{\"file_path\":", " \"/project/a.txt\", \"limit\": 1.0}"])])
         .turn_finished(usage(1200, 30))
         .tool_started("call_1", "read_file")
         .tool_finished("call_1", "read_file", "hello", None)
@@ -76,7 +76,7 @@ fn parallel_calls() -> Script {
     Script::started()
         .turn()
         .calls(&[
-            ("call_1", "read_file", &["{\"file_path\":", "\"/work/a\"}"]),
+            ("call_1", "read_file", &["{\"file_path\":", "\"/project/a\"}"]),
             ("call_2", "run_shell_command", &["{\"command\":\"make\"}"]),
             ("call_3", "read_file", &["not json"]),
             ("call_4", "list_tasks", &[]),

@@ -47,7 +47,7 @@ impl Script {
     pub fn started() -> Script {
         Script::default().event(EventKind::RunStarted(Box::new(RunInfo {
             session_id: session(),
-            cwd: "/work".into(),
+            cwd: "/project".into(),
             model: MODEL.to_owned(),
             permission_mode: "default".to_owned(),
             tools: ["read_file", "run_shell_command", "structured_output"].map(str::to_owned).to_vec(),
