@@ -177,11 +177,14 @@ fn build(options: &HttpOptions, to: Network) -> Result<Client, ModelError> {
             }
         }
     }
-    builder.build().map_err(|error| {
-        config(
+    builder.build().map_err(|error| match (&options.ca_file, to) {
+        (Some(file), Network::Secure) => {
+            config(format!("the certificates in `{}` cannot be used", file.display()), CERTIFICATE_HINT)
+        }
+        _ => config(
             format!("the network client could not be set up: {}", root_cause(&error)),
             "install your system's root certificates, or name a file of them in `SSL_CERT_FILE`",
-        )
+        ),
     })
 }
 
@@ -190,14 +193,17 @@ fn direct_hosts(options: &HttpOptions) -> String {
     format!("localhost,127.0.0.0/8,::1,{given}")
 }
 
+const CERTIFICATE_HINT: &str =
+    "the file holds root certificates in PEM form; unset `SSL_CERT_FILE` to use the system's";
+
 fn root_certificates(file: &PathBuf) -> Result<Vec<Certificate>, ModelError> {
     let shown = file.display();
-    let hint = "the file holds root certificates in PEM form; unset `SSL_CERT_FILE` to use the system's";
-    let pem = std::fs::read(file)
-        .map_err(|error| config(format!("the certificates in `{shown}` could not be read: {error}"), hint))?;
+    let pem = std::fs::read(file).map_err(|error| {
+        config(format!("the certificates in `{shown}` could not be read: {error}"), CERTIFICATE_HINT)
+    })?;
     match Certificate::from_pem_bundle(&pem) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(config(format!("`{shown}` holds no certificate"), hint)),
+        _ => Err(config(format!("`{shown}` holds no certificate"), CERTIFICATE_HINT)),
     }
 }
 
@@ -259,7 +265,10 @@ fn send_failed(error: &reqwest::Error, shown: &str, timeouts: Timeouts) -> Model
             "if your network inspects TLS, put its root certificate in a file named by `SSL_CERT_FILE`";
         return ModelError {
             hint: Some(hint.into()),
-            ..ModelError::new(ErrorClass::Network, format!("could not connect to `{shown}`: TLS: {tls}"))
+            ..ModelError::new(
+                ErrorClass::Network,
+                format!("could not connect to `{shown}`: TLS: {}", tls_reason(tls)),
+            )
         };
     }
     if causes.iter().any(|cause| cause.to_string() == "dns error") {
@@ -292,6 +301,21 @@ fn causes(error: &reqwest::Error) -> Vec<Cause<'_>> {
         }
     }
     std::iter::successors(error.source(), next).collect()
+}
+
+fn tls_reason(error: &rustls::Error) -> String {
+    use rustls::CertificateError as Certificate;
+    let rustls::Error::InvalidCertificate(why) = error else { return error.to_string() };
+    match why {
+        Certificate::UnknownIssuer => {
+            "the certificate is signed by an authority that is not trusted".to_owned()
+        }
+        Certificate::Expired | Certificate::ExpiredContext { .. } => "the certificate has expired".to_owned(),
+        Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
+            "the certificate is for another name".to_owned()
+        }
+        _ => error.to_string(),
+    }
 }
 
 fn root_cause(error: &reqwest::Error) -> String {

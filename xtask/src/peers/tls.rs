@@ -136,21 +136,22 @@ fn another_name(peer: &Peer) -> Result<String, Failure> {
 }
 
 fn garbage(peer: &Peer) -> Result<String, Failure> {
-    let file = peer.folder.path().join("garbage.pem");
-    std::fs::write(&file, "no certificate at all\n")?;
-    let run = peer.tenon("localhost").env("SSL_CERT_FILE", &file).run();
-    let message = result(&run)?["error"]["message"].to_string();
-    let names_the_file = message.contains(&file.display().to_string());
-    right(names_the_file, &run, not_configured(&run, &peer.seen()?)?)
+    unusable_file(peer, "garbage.pem", "no certificate at all\n")
 }
 
 /// What says that it is one, and is none.
 fn broken_certificate(peer: &Peer) -> Result<String, Failure> {
-    let file = peer.folder.path().join("broken.pem");
     let pem = "-----BEGIN CERTIFICATE-----\nbm90IGEgY2VydGlmaWNhdGU=\n-----END CERTIFICATE-----\n";
-    std::fs::write(&file, pem)?;
+    unusable_file(peer, "broken.pem", pem)
+}
+
+fn unusable_file(peer: &Peer, name: &str, content: &str) -> Result<String, Failure> {
+    let file = peer.folder.path().join(name);
+    std::fs::write(&file, content)?;
     let run = peer.tenon("localhost").env("SSL_CERT_FILE", &file).run();
-    not_configured(&run, &peer.seen()?)
+    let message = result(&run)?["error"]["message"].to_string();
+    let names_the_file = message.contains(&file.display().to_string());
+    right(names_the_file, &run, not_configured(&run, &peer.seen()?)?)
 }
 
 fn through_proxy(peer: &Peer) -> Result<String, Failure> {
