@@ -74,10 +74,10 @@ impl ModelClient for Anthropic {
 
 impl Server {
     async fn answer(&self, request: &Request, cancel: &Cancel, out: &Out) -> Result<(), ModelError> {
-        let asked =
-            Asked { provider: &self.endpoint.provider, model: &request.model, secrets: &self.secrets };
+        let provider = &self.endpoint.provider;
+        let asked = Asked { provider, model: &request.model, secrets: &self.secrets };
         let response = self.ask(request, cancel, &asked).await?;
-        let mut assembler = Assembler::new(CallIds::of(request));
+        let mut assembler = Assembler::new(provider, CallIds::of(request));
         let (url, patience) = (shown_url(&self.url()), self.transport.patience());
         read_answer(response.body, &mut assembler, &asked, &url, patience, out).await
     }
@@ -144,7 +144,8 @@ impl Server {
         if let Some(key) = self.endpoint.api_key.as_ref().filter(|_| !self.has_header(KEY_HEADER)) {
             secret_headers.push((KEY_HEADER.to_owned(), Secret::new(key.expose().trim())));
         }
-        Ok(HttpRequest { url: self.url(), headers, secret_headers, body: body::json(request, terms)? })
+        let body = body::json(request, terms, &self.endpoint.provider)?;
+        Ok(HttpRequest { url: self.url(), headers, secret_headers, body })
     }
 
     fn has_header(&self, name: &str) -> bool {

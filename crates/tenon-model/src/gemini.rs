@@ -60,10 +60,10 @@ impl ModelClient for Gemini {
 
 impl Server {
     async fn answer(&self, request: &Request, cancel: &Cancel, out: &Out) -> Result<(), ModelError> {
-        let asked =
-            Asked { provider: &self.endpoint.provider, model: &request.model, secrets: &self.secrets };
+        let provider = &self.endpoint.provider;
+        let asked = Asked { provider, model: &request.model, secrets: &self.secrets };
         let response = self.ask(request, cancel, &asked).await?;
-        let mut assembler = Assembler::new(CallIds::of(request));
+        let mut assembler = Assembler::new(provider, CallIds::of(request));
         let body = stray::as_events(response.body);
         let url = shown_url(&url(&self.endpoint, &request.model));
         read_answer(body, &mut assembler, &asked, &url, self.transport.patience(), out).await
@@ -98,7 +98,8 @@ impl Server {
             secret_headers.push((KEY_HEADER.to_owned(), Secret::new(key.expose().trim())));
         }
         let url = url(&self.endpoint, &request.model);
-        Ok(HttpRequest { url, headers, secret_headers, body: body::json(request)? })
+        let body = body::json(request, &self.endpoint.provider)?;
+        Ok(HttpRequest { url, headers, secret_headers, body })
     }
 }
 

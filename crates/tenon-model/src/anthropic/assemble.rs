@@ -15,6 +15,7 @@ use crate::loose_json::{arguments, number, text, word};
 use crate::sse;
 
 pub(super) struct Assembler {
+    provider: String,
     ids: CallIds,
     open: Vec<Open>,
     /// How many calls have begun; the next one's index.
@@ -114,8 +115,9 @@ enum Bare {
 }
 
 impl Assembler {
-    pub fn new(ids: CallIds) -> Assembler {
+    pub fn new(provider: &str, ids: CallIds) -> Assembler {
         Assembler {
+            provider: provider.to_owned(),
             ids,
             open: Vec::new(),
             calls: 0,
@@ -186,7 +188,7 @@ impl Assembler {
             },
             "redacted_thinking" => {
                 if let Some(data) = block.data.and_then(text) {
-                    give(Delta::ThinkingNative(native::redacted(&data)));
+                    give(Delta::ThinkingNative(native::redacted(&data, &self.provider)));
                 }
                 Block::Other
             }
@@ -258,7 +260,9 @@ impl Assembler {
     fn end(&mut self, block: Block, give: Give<'_>) {
         match block {
             Block::Thinking { signature: None, is_empty: true } | Block::Text | Block::Other => {}
-            Block::Thinking { signature, .. } => give(Delta::ThinkingNative(native::signed(signature))),
+            Block::Thinking { signature, .. } => {
+                give(Delta::ThinkingNative(native::signed(signature, &self.provider)));
+            }
             Block::Call { index, early, is_empty: true } => {
                 match early.filter(|early| !is_empty_object(early)) {
                     Some(fragment) => {

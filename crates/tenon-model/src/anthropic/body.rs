@@ -18,7 +18,7 @@ pub(super) struct Terms<'a> {
     pub tool_choice: &'a ToolChoice,
 }
 
-pub(super) fn json(request: &Request, terms: &Terms<'_>) -> Result<String, ModelError> {
+pub(super) fn json(request: &Request, terms: &Terms<'_>, provider: &str) -> Result<String, ModelError> {
     let offers = offers(request, Target::Anthropic, Strictness::Never);
     let mut tools: Vec<WireTool<'_>> = offers.iter().map(tool).collect();
     if let Some(last) = tools.last_mut() {
@@ -34,7 +34,7 @@ pub(super) fn json(request: &Request, terms: &Terms<'_>) -> Result<String, Model
             ToolChoice::Force(name) => Choice::Tool { name },
         }),
         tools,
-        messages: messages(request),
+        messages: messages(request, provider),
         stream: true,
     };
     serde_json::to_string(&body).map_err(|error| {
@@ -151,10 +151,10 @@ fn tool<'a>(offer: &'a Offer<'_>) -> WireTool<'a> {
     }
 }
 
-fn messages(request: &Request) -> Vec<WireMessage<'_>> {
+fn messages<'a>(request: &'a Request, provider: &str) -> Vec<WireMessage<'a>> {
     let mut wire: Vec<WireMessage<'_>> = Vec::with_capacity(request.messages.len());
     for message in &request.messages {
-        let content = blocks(message);
+        let content = blocks(message, provider);
         match wire.last_mut() {
             _ if content.is_empty() => {}
             Some(last) if last.role == message.role => last.content.extend(content),
@@ -183,8 +183,8 @@ fn trim_end(wire: &mut [WireMessage<'_>]) {
     }
 }
 
-fn blocks(message: &Message) -> Vec<Block<'_>> {
-    let contents = message.parts.iter().filter_map(content);
+fn blocks<'a>(message: &'a Message, provider: &str) -> Vec<Block<'a>> {
+    let contents = message.parts.iter().filter_map(|part| content(part, provider));
     let mut blocks: Vec<Block<'_>> = contents.map(|content| Block { content, cache_control: None }).collect();
     let is_thinking = |block: &Block<'_>| {
         matches!(block.content, Content::Thinking { .. } | Content::RedactedThinking { .. })
@@ -193,10 +193,10 @@ fn blocks(message: &Message) -> Vec<Block<'_>> {
     blocks
 }
 
-fn content(part: &Part) -> Option<Content<'_>> {
+fn content<'a>(part: &'a Part, provider: &str) -> Option<Content<'a>> {
     match part {
         Part::Text { text } => (!is_blank(text)).then_some(Content::Text { text }),
-        Part::Thinking { text, native } => match native::kept(native.as_ref()?)? {
+        Part::Thinking { text, native } => match native::kept(native.as_ref()?, provider)? {
             Kept::Signed(signature) => Some(Content::Thinking { thinking: text, signature }),
             Kept::Redacted(data) => Some(Content::RedactedThinking { data }),
         },

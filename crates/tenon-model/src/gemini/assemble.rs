@@ -23,6 +23,7 @@ use crate::loose_json::{arguments, text, word};
 use crate::sse;
 
 pub(super) struct Assembler {
+    provider: String,
     calls: usize,
     ids: CallIds,
     finish: Option<Result<FinishReason, ModelError>>,
@@ -30,8 +31,8 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    pub fn new(ids: CallIds) -> Assembler {
-        Assembler { calls: 0, ids, finish: None, usage: None }
+    pub fn new(provider: &str, ids: CallIds) -> Assembler {
+        Assembler { provider: provider.to_owned(), calls: 0, ids, finish: None, usage: None }
     }
 
     fn chunk(&mut self, chunk: &Chunk<'_>, give: Give<'_>) -> Result<(), Trouble> {
@@ -63,7 +64,8 @@ impl Assembler {
             false => (Signed::Text, Delta::Text),
         };
         let text = part.text.and_then(text).unwrap_or_default();
-        let native = signature.map(|signature| native::of_signed_part(signed, &text, &signature));
+        let native =
+            signature.map(|signature| native::of_signed_part(signed, &text, &signature, &self.provider));
         if !text.is_empty() {
             give(delta(text.into_owned()));
         }
@@ -88,7 +90,7 @@ impl Assembler {
         }
         .into_owned();
         give(Delta::ToolCallArguments { index, fragment });
-        if let Some(native) = native::of_call(given.as_deref(), signature) {
+        if let Some(native) = native::of_call(given.as_deref(), signature, &self.provider) {
             give(Delta::ToolCallNative { index, native });
         }
         give(Delta::ToolCallEnded { index });

@@ -15,11 +15,11 @@ use crate::adapt::{Offer, Strictness, Target, answer_schema, offers};
 /// it documents for calls that came from elsewhere.
 const FOREIGN_CALL_SIGNATURE: &str = "skip_thought_signature_validator";
 
-pub(super) fn json(request: &Request) -> Result<String, ModelError> {
+pub(super) fn json(request: &Request, provider: &str) -> Result<String, ModelError> {
     let system = request.system.as_str();
     let offers = offers(request, Target::Gemini, Strictness::Never);
     let body = Body {
-        contents: contents(request),
+        contents: contents(request, provider),
         system_instruction: (!system.is_empty()).then(|| Instruction { parts: [WirePart::text(system)] }),
         tools: match offers.as_slice() {
             [] => None,
@@ -179,13 +179,13 @@ fn declaration<'a>(offer: &'a Offer<'_>) -> Declaration<'a> {
 }
 
 /// Turns alternate: neighbours of one speaker are one turn.
-fn contents(request: &Request) -> Vec<Content<'_>> {
-    let server_ids = server_ids(&request.messages);
+fn contents<'a>(request: &'a Request, provider: &str) -> Vec<Content<'a>> {
+    let server_ids = server_ids(&request.messages, provider);
     let mut contents: Vec<Content<'_>> = Vec::with_capacity(request.messages.len());
     for message in &request.messages {
         let (role, parts) = match message.role {
             Role::User => (Speaker::User, user_parts(message, &server_ids)),
-            Role::Assistant => (Speaker::Model, model_parts(message)),
+            Role::Assistant => (Speaker::Model, model_parts(message, provider)),
         };
         match contents.last_mut() {
             // A turn without parts is refused.
@@ -201,13 +201,13 @@ fn contents(request: &Request) -> Vec<Content<'_>> {
 }
 
 /// Calls and their results are matched by the ids that the server gave, where it gave any.
-fn server_ids(messages: &[Message]) -> HashMap<&str, &str> {
+fn server_ids<'a>(messages: &'a [Message], provider: &str) -> HashMap<&'a str, &'a str> {
     let calls = messages.iter().flat_map(Message::tool_calls);
-    calls.filter_map(|call| Some((call.id.as_str(), server_id(call)?))).collect()
+    calls.filter_map(|call| Some((call.id.as_str(), server_id(call, provider)?))).collect()
 }
 
-fn server_id(call: &ToolCall) -> Option<&str> {
-    native::call_id(call.native.as_ref()?)
+fn server_id<'a>(call: &'a ToolCall, provider: &str) -> Option<&'a str> {
+    native::call_id(call.native.as_ref()?, provider)
 }
 
 /// Tool results come first: they must follow the calls they answer.
@@ -239,15 +239,22 @@ fn response<'a>(result: &'a ToolResult, id: Option<&'a str>) -> WireResponse<'a>
 }
 
 /// A turn as it came. Thoughts go back only where they are signed: the others are summaries for people.
-fn model_parts(message: &Message) -> Vec<WirePart<'_>> {
+fn model_parts<'a>(message: &'a Message, provider: &str) -> Vec<WirePart<'a>> {
     let mut parts: Vec<WirePart<'_>> = Vec::with_capacity(message.parts.len());
     for part in &message.parts {
         match part {
             Part::Text { text } if !text.is_empty() => parts.push(WirePart::text(text)),
-            Part::Thinking { text, native: Some(native) } => signed(text, native, &mut parts),
+            Part::Thinking { text, native: Some(native) } => signed(text, native, provider, &mut parts),
             Part::ToolCall(call) => parts.push(WirePart {
-                function_call: Some(WireCall { id: server_id(call), name: &call.name, args: call.input() }),
-                thought_signature: call.native.as_ref().and_then(native::call_signature),
+                function_call: Some(WireCall {
+                    id: server_id(call, provider),
+                    name: &call.name,
+                    args: call.input(),
+                }),
+                thought_signature: call
+                    .native
+                    .as_ref()
+                    .and_then(|native| native::call_signature(native, provider)),
                 ..WirePart::default()
             }),
             Part::Text { .. } | Part::Thinking { .. } | Part::ToolResult(_) => {}
@@ -257,8 +264,8 @@ fn model_parts(message: &Message) -> Vec<WirePart<'_>> {
 }
 
 /// The part that a signature stood on, cut off from what was streamed before it.
-fn signed<'a>(thought: &'a str, native: &'a Value, parts: &mut Vec<WirePart<'a>>) {
-    let Some(part) = native::signed_part(native) else { return };
+fn signed<'a>(thought: &'a str, native: &'a Value, provider: &str, parts: &mut Vec<WirePart<'a>>) {
+    let Some(part) = native::signed_part(native, provider) else { return };
     let signed = WirePart { thought_signature: Some(part.signature), ..WirePart::default() };
     match part.signed {
         Signed::Thought => {

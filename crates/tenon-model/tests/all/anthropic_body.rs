@@ -66,7 +66,8 @@ fn a_first_request() {
 
 #[test]
 fn a_conversation_with_everything() {
-    let signed = |signature: &str| json!({"wire": "anthropic", "signature": signature});
+    let signed =
+        |signature: &str| json!({"wire": "anthropic", "provider": "anthropic", "signature": signature});
     let schema = r#"{"zeta":1,"type":"object","properties":{"b":{"maximum":1.50},"a":{"const":123456789012345678901234567890}}}"#;
     let body = sent(Request {
         tools: vec![tool("read_file", r#"{"properties":{}}"#), tool("structured_output", schema)],
@@ -74,7 +75,7 @@ fn a_conversation_with_everything() {
             Message::user("read"),
             assistant(vec![
                 thinking("Because.", signed("c2ln+/=")),
-                thinking("", json!({"wire": "anthropic", "redacted": "eHl6"})),
+                thinking("", json!({"wire": "anthropic", "provider": "anthropic", "redacted": "eHl6"})),
                 text("Reading.\n"),
                 call("a", "{ \"file_path\" : \"x\",\n \"n\": 1.0, \"e\": 1e2 }"),
                 thinking("In between.", signed("two")),
@@ -153,7 +154,7 @@ fn thinking_of_other_wires_stays_behind() {
     let foreign = [
         json!({"field": "reasoning_content"}),
         json!({"wire": "gemini", "signature": "s"}),
-        json!({"wire": "anthropic"}),
+        json!({"wire": "anthropic", "provider": "anthropic"}),
         json!("anthropic"),
         Value::Null,
     ];
@@ -169,8 +170,35 @@ fn thinking_of_other_wires_stays_behind() {
 }
 
 #[test]
+fn thinking_goes_back_only_to_its_provider() {
+    let kept = |provider: &str, key: &str| json!({"wire": "anthropic", "provider": provider, key: "s"});
+    let conversation = || {
+        let turn = assistant(vec![
+            thinking("Hm.", kept("corp", "signature")),
+            thinking("", kept("corp", "redacted")),
+            thinking("Ja.", kept("anthropic", "signature")),
+            thinking("", kept("anthropic", "redacted")),
+            thinking("So.", json!({"wire": "anthropic", "signature": "s"})),
+            text("Yes."),
+        ]);
+        Request { messages: vec![Message::user("a"), turn, Message::user("b")], ..request("") }
+    };
+    for (provider, thought) in [("anthropic", Some("Ja.")), ("corp", Some("Hm.")), ("other", None)] {
+        let endpoint = Endpoint { provider: provider.into(), ..endpoint_at("http://127.0.0.1") };
+        let seen: Value = serde_json::from_str(&sent_from(endpoint, conversation()).body).unwrap();
+        let mut expected = Vec::new();
+        if let Some(thought) = thought {
+            expected.push(json!({"type": "thinking", "thinking": thought, "signature": "s"}));
+            expected.push(json!({"type": "redacted_thinking", "data": "s"}));
+        }
+        expected.push(json!({"type": "text", "text": "Yes."}));
+        assert_eq!(seen["messages"][1]["content"], json!(expected), "{provider}");
+    }
+}
+
+#[test]
 fn what_the_wire_refuses_is_not_sent() {
-    let signed = || thinking("Hm.", json!({"wire": "anthropic", "signature": "s"}));
+    let signed = || thinking("Hm.", json!({"wire": "anthropic", "provider": "anthropic", "signature": "s"}));
     let roles_and_texts = |messages: &Value| -> Vec<String> {
         let turn = |message: &Value| {
             let blocks = message["content"].as_array().unwrap();

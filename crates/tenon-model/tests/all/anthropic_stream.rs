@@ -52,8 +52,10 @@ fn every_kind_of_block_in_its_order() {
             usage(1),
             Delta::Thinking("Hm. ".into()),
             Delta::Thinking("Ja 🦀.".into()),
-            Delta::ThinkingNative(json!({"wire": "anthropic", "signature": "c2ln+/="})),
-            Delta::ThinkingNative(json!({"wire": "anthropic", "redacted": "eHl6"})),
+            Delta::ThinkingNative(
+                json!({"wire": "anthropic", "provider": "anthropic", "signature": "c2ln+/="})
+            ),
+            Delta::ThinkingNative(json!({"wire": "anthropic", "provider": "anthropic", "redacted": "eHl6"})),
             Delta::Text("Grüße".into()),
             Delta::Text("!".into()),
             call(0, "toolu_1", "read_file"),
@@ -109,7 +111,7 @@ async fn the_same_answer_in_every_framing() {
     let expected = Answer {
         text: "Grüße".into(),
         thinking: "Hm.".into(),
-        native: Some(json!({"wire": "anthropic", "signature": "s"})),
+        native: Some(json!({"wire": "anthropic", "provider": "anthropic", "signature": "s"})),
         calls: vec![("c".into(), "f".into(), r#"{"a":[1,2]}"#.into())],
         usage: Some(Usage { input: 3, output: 4, total: 7, ..Usage::default() }),
         finish: Some(FinishReason::ToolCalls),
@@ -281,7 +283,7 @@ fn odd_streams_are_no_problem() {
             Answer {
                 text: "ab".into(),
                 thinking: "hm".into(),
-                native: Some(json!({"wire": "anthropic", "signature": "s"})),
+                native: Some(json!({"wire": "anthropic", "provider": "anthropic", "signature": "s"})),
                 calls: vec![("c".into(), "f".into(), "{\"x\":1}".into())],
                 ..Answer::default()
             },
@@ -292,7 +294,7 @@ fn odd_streams_are_no_problem() {
             Answer {
                 text: "ab".into(),
                 thinking: "hm".into(),
-                native: Some(json!({"wire": "anthropic"})),
+                native: Some(json!({"wire": "anthropic", "provider": "anthropic"})),
                 ..Answer::default()
             },
         ),
@@ -313,7 +315,10 @@ fn odd_streams_are_no_problem() {
                 delta(0, json!({"type": "signature_delta", "signature": "s2"})),
                 stop(0),
             ],
-            Answer { native: Some(json!({"wire": "anthropic", "signature": "s1s2"})), ..Answer::default() },
+            Answer {
+                native: Some(json!({"wire": "anthropic", "provider": "anthropic", "signature": "s1s2"})),
+                ..Answer::default()
+            },
         ),
         (
             "thinking that is nothing",
@@ -331,7 +336,8 @@ fn odd_streams_are_no_problem() {
 #[test]
 fn what_goes_back_with_thinking_follows_it_at_once() {
     let begin = start(0, json!({"type": "thinking", "thinking": "hm", "signature": "s"}));
-    let native = Delta::ThinkingNative(json!({"wire": "anthropic", "signature": "s"}));
+    let native =
+        Delta::ThinkingNative(json!({"wire": "anthropic", "provider": "anthropic", "signature": "s"}));
     for (what, next, given) in [
         ("announced text", start(1, json!({"type": "text", "text": "x"})), Delta::Text("x".into())),
         ("text that nobody announced", text_delta(1, "x"), Delta::Text("x".into())),
@@ -405,7 +411,7 @@ proptest! {
         let expected = Answer {
             text,
             thinking: thought,
-            native: Some(json!({"wire": "anthropic", "signature": "s"})),
+            native: Some(json!({"wire": "anthropic", "provider": "anthropic", "signature": "s"})),
             calls: vec![("c".into(), "f".into(), arguments)],
             usage: Some(Usage { input: 5, output: 7, total: 12, ..Usage::default() }),
             finish: Some(FinishReason::ToolCalls),

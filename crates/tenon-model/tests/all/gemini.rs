@@ -54,7 +54,7 @@ pub fn finish(reason: &str) -> Value {
 
 pub fn signed(what: &str, bytes: usize, signature: &str) -> Delta {
     Delta::ThinkingNative(
-        json!({"wire": "gemini", "signed": what, "bytes": bytes, "thoughtSignature": signature}),
+        json!({"wire": "gemini", "provider": "gemini", "signed": what, "bytes": bytes, "thoughtSignature": signature}),
     )
 }
 
@@ -109,12 +109,15 @@ fn calls_come_whole_and_as_written() {
             arguments(0, r#"{ "n": 1.50, "big":123456789012345678901234567890,"e":1E2 }"#),
             Delta::ToolCallNative {
                 index: 0,
-                native: json!({"wire": "gemini", "id": "fc-1", "thoughtSignature": "CiQB"}),
+                native: json!({"wire": "gemini", "provider": "gemini", "id": "fc-1", "thoughtSignature": "CiQB"}),
             },
             Delta::ToolCallEnded { index: 0 },
             started(1, "fc-2", "ls"),
             arguments(1, "{}"),
-            Delta::ToolCallNative { index: 1, native: json!({"wire": "gemini", "id": "fc-2"}) },
+            Delta::ToolCallNative {
+                index: 1,
+                native: json!({"wire": "gemini", "provider": "gemini", "id": "fc-2"})
+            },
             Delta::ToolCallEnded { index: 1 },
             text("Both."),
             Delta::Finished(FinishReason::ToolCalls),

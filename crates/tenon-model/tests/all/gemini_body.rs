@@ -137,8 +137,11 @@ fn tools_and_a_forced_choice() {
 
 #[test]
 fn a_conversation_with_tools() {
-    let native =
-        |id: &str| Some(json!({"wire": "gemini", "id": id, "thoughtSignature": format!("sig-{id}")}));
+    let native = |id: &str| {
+        Some(
+            json!({"wire": "gemini", "provider": "gemini", "id": id, "thoughtSignature": format!("sig-{id}")}),
+        )
+    };
     let messages = vec![
         user(vec![text("<context>")]),
         Message::user("read"),
@@ -184,7 +187,9 @@ fn a_conversation_with_tools() {
 #[test]
 fn signatures_go_back_on_their_parts() {
     let signed = |what: &str, bytes: usize, signature: &str| {
-        Some(json!({"wire": "gemini", "signed": what, "bytes": bytes, "thoughtSignature": signature}))
+        Some(
+            json!({"wire": "gemini", "provider": "gemini", "signed": what, "bytes": bytes, "thoughtSignature": signature}),
+        )
     };
     let thinking = |text: &str, native| Part::Thinking { text: text.into(), native };
     for (parts, expected) in [
@@ -249,4 +254,50 @@ fn calls_from_elsewhere_are_marked_for_models_that_insist_on_signatures() {
     ] {
         assert_eq!(contents(model, foreign())[1]["parts"], json!([first, plain]), "{model}");
     }
+}
+
+#[test]
+fn natives_go_back_only_to_their_provider() {
+    let conversation = || {
+        let thought = json!({"wire": "gemini", "provider": "corp", "signed": "thought", "bytes": 3, "thoughtSignature": "A"});
+        let signed = json!({"wire": "gemini", "provider": "corp", "signed": "text", "bytes": 1, "thoughtSignature": "B"});
+        let called = json!({"wire": "gemini", "provider": "corp", "id": "fc-1", "thoughtSignature": "C"});
+        let messages = vec![
+            Message::user("q"),
+            model(vec![
+                Part::Thinking { text: "Hm.".into(), native: Some(thought) },
+                text("x"),
+                Part::Thinking { text: String::new(), native: Some(signed) },
+                call("a", "ls", "{}", Some(called)),
+            ]),
+            user(vec![result("a", "ls", "one", false)]),
+        ];
+        Request { model: "gemini-3-pro".into(), messages, ..request("") }
+    };
+    let turns = |provider: &str| {
+        let endpoint = Endpoint { provider: provider.into(), ..endpoint("http://127.0.0.1") };
+        let body: Value = serde_json::from_str(&exchange(endpoint, conversation()).body).unwrap();
+        json!([body["contents"][1]["parts"], body["contents"][2]["parts"]])
+    };
+    assert_eq!(
+        turns("corp"),
+        json!([
+            [
+                {"text": "Hm.", "thought": true, "thoughtSignature": "A"},
+                {"text": "x", "thoughtSignature": "B"},
+                {"functionCall": {"id": "fc-1", "name": "ls", "args": {}}, "thoughtSignature": "C"},
+            ],
+            [{"functionResponse": {"id": "fc-1", "name": "ls", "response": {"output": "one"}}}],
+        ])
+    );
+    assert_eq!(
+        turns("gemini"),
+        json!([
+            [
+                {"text": "x"},
+                {"functionCall": {"name": "ls", "args": {}}, "thoughtSignature": "skip_thought_signature_validator"},
+            ],
+            [{"functionResponse": {"name": "ls", "response": {"output": "one"}}}],
+        ])
+    );
 }
