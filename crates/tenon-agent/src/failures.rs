@@ -40,9 +40,10 @@ impl Said {
 pub(crate) fn no_terminal_call(tool: &str, turns: u32, said: &Said) -> Failure {
     let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
     let preview = said.preview();
+    let did = if preview.is_empty() { "gave an empty answer" } else { "answered in plain text" };
     Failure::new(
         ErrorClass::Contract,
-        format!("the model answered in plain text instead of calling `{tool}` after {turns}{preview}"),
+        format!("the model {did} instead of calling `{tool}` after {turns}{preview}"),
     )
     .hint("ask for the final answer in the prompt, allow a reminder with `--schema-nudge 1`, or try another model")
 }

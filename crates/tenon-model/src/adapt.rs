@@ -154,7 +154,6 @@ pub(crate) fn adapt_loosely(schema: &Value, target: Target) -> Adapted {
         _ if refers_to_places && (is_moved || !is_plain) => {
             Some(object_root::any_object(vec!["$ref".to_owned()]))
         }
-        Target::Compatible => None,
         _ => object_root(&adapted.parameters),
     };
     if let Some(rooted) = rooted {

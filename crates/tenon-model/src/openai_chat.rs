@@ -12,7 +12,7 @@ mod chunk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request};
+use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request, ToolChoice};
 
 use crate::adapt::{Offer, Strictness, Target, blames_schema, offers};
 use crate::answer::{Give, Next, Reader, Trouble, read_answer};
@@ -41,13 +41,20 @@ struct Server {
     refuses_stream_options: AtomicBool,
     /// The server has refused a schema in strict mode before.
     refuses_strict: AtomicBool,
+    refuses_forced: AtomicBool,
 }
 
 impl OpenAiChat {
     pub fn new(endpoint: Endpoint, transport: Arc<dyn Transport>) -> OpenAiChat {
         let secrets = endpoint.secrets();
-        let (refuses_stream_options, refuses_strict) = (AtomicBool::new(false), AtomicBool::new(false));
-        let server = Server { endpoint, transport, secrets, refuses_stream_options, refuses_strict };
+        let server = Server {
+            endpoint,
+            transport,
+            secrets,
+            refuses_stream_options: AtomicBool::new(false),
+            refuses_strict: AtomicBool::new(false),
+            refuses_forced: AtomicBool::new(false),
+        };
         OpenAiChat { server: Arc::new(server) }
     }
 }
@@ -93,9 +100,12 @@ impl Server {
             } else {
                 Strictness::WherePossible
             };
+            let forced = request.tool_choice != ToolChoice::Auto;
+            let refuses_forced = self.refuses_forced.load(Ordering::Relaxed);
+            let choice = if refuses_forced { &ToolChoice::Auto } else { &request.tool_choice };
             let offers = offers(request, target, strictness);
             let url = self.url();
-            let body = body::json(request, &offers, &Terms { target, options, strictness }, &url)?;
+            let body = body::json(request, &offers, &Terms { choice, target, options, strictness }, &url)?;
             let exchange = self.endpoint.post_with_bearer(url, body);
             let response = self.transport.send(exchange, cancel.clone()).await?;
             if (200..300).contains(&response.status) {
@@ -106,6 +116,11 @@ impl Server {
             let about_options = matches!(status, 400 | 422) && body.contains("stream_options");
             if about_options && options == StreamOptions::IncludeUsage {
                 self.refuses_stream_options.store(true, Ordering::Relaxed);
+                continue;
+            }
+            // Models that always think cannot be told which tool to call; asking is then all there is.
+            if forced && !refuses_forced && matches!(status, 400 | 422) && body.contains("tool_choice") {
+                self.refuses_forced.store(true, Ordering::Relaxed);
                 continue;
             }
             if strictness != Strictness::Never && target != Target::Compatible && blames_schema(status, &body)

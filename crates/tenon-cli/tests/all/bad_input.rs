@@ -207,7 +207,7 @@ fn the_schema_command_says_the_same() {
                 "openai: root `not` replaced by {\"type\":\"object\"}, full schema in the description, not strict\n",
                 "anthropic: root `not` replaced by {\"type\":\"object\"}, full schema in the description\n",
                 "gemini: root `not` replaced by {\"type\":\"object\"}, full schema in the description\n",
-                "other servers: as written\n",
+                "other servers: root `not` replaced by {\"type\":\"object\"}, full schema in the description\n",
             ),
             "",
         ),

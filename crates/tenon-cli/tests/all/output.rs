@@ -316,7 +316,7 @@ fn a_run_that_ends_without_the_contract() {
         .script([read("a").text("Looking."), reply().text("Done.")])
         .turns(2)
         .check_all();
-    plain("the model answered in plain text instead of calling `structured_output` after 1 turn")
+    plain("the model gave an empty answer instead of calling `structured_output` after 1 turn")
         .script([reply()])
         .check_all();
 }

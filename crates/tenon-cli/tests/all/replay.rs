@@ -446,3 +446,14 @@ fn the_inventory_example_replays() {
     assert_eq!(run.stdout, format!("{INVENTORY}\n"));
     assert_eq!(run.stderr, "");
 }
+
+#[test]
+fn an_answer_that_broke_inside_an_event_breaks_there_on_replay_too() {
+    let shelf = Shelf::new();
+    let args = ["-q", "-p", "Go.", "--settings", r#"{"retry":{"attempts":2,"baseMs":1}}"#];
+    let answers = || vec![reply().text("Half of it").cut_after_bytes(260), reply().text("Done.")];
+    let recorded = shelf.record(tenon().args(args), answers());
+    assert_eq!((recorded.code, recorded.stdout.as_str()), (0, "Done.\n"), "{recorded}");
+    let replayed = tenon().args(args).arg("--replay").arg(shelf.cassette()).run();
+    assert_eq!((replayed.code, replayed.stdout.as_str()), (0, "Done.\n"), "{replayed}");
+}

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 use tenon_core::{Request, ToolSpec};
 
+use super::object_root::object_root;
 use super::{Target, Undo, adapt, adapt_loosely};
 
 /// May a tool be offered in strict mode? Not when the server has refused that before.
@@ -32,7 +33,8 @@ pub(crate) fn offers(request: &Request, target: Target, strictness: Strictness) 
 fn offer<'a>(spec: &'a ToolSpec, request: &Request, target: Target, strictness: Strictness) -> Offer<'a> {
     let is_terminal = request.terminal_tool.as_ref() == Some(&spec.name);
     // Most requests of a long run go this way: nothing is copied that is sent as written.
-    if target == Target::Compatible && spec.parameters.get("type").is_some_and(|name| name == "object") {
+    let is_plain = spec.parameters.get("type").is_some_and(|name| name == "object");
+    if target == Target::Compatible && is_plain && object_root(&spec.parameters).is_none() {
         return Offer {
             name: &spec.name,
             description: Cow::Borrowed(&spec.description),

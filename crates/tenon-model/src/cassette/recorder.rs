@@ -19,7 +19,7 @@ use super::Protocol;
 use super::conversation::recorded_body;
 use super::format::{Exchange, Header, KEPT_HEADERS, Request, Response, VERSION, written};
 use super::places::Hider;
-use crate::sse::{Event, Events};
+use crate::sse::{Ending, Event, Events};
 use crate::{ByteStream, HttpRequest, HttpResponse, Places, Secret, Transport};
 
 pub struct Recorder {
@@ -159,8 +159,14 @@ impl Taped {
         let hider = &self.tape.hider;
         let protocol = Protocol::of_path(&exchange.request.path);
         let mut is_done = false;
+        let mut is_torn = false;
         match events(&bytes) {
-            Some(events) => {
+            Some(mut events) => {
+                // Half an event is where the connection broke, and so it does on replay.
+                is_torn = events.last().is_some_and(is_half);
+                if is_torn {
+                    events.pop();
+                }
                 is_done = events.last().is_some_and(|event| protocol.is_last(event));
                 let (names, mut data): (Vec<_>, Vec<_>) =
                     events.into_iter().map(|event| (event.name, protocol.without_echo(event.data))).unzip();
@@ -175,9 +181,14 @@ impl Taped {
                 exchange.response.text = Some(text);
             }
         }
-        exchange.response.cut = stop != Stop::EndOfBody && !is_done;
+        exchange.response.cut = is_torn || (stop != Stop::EndOfBody && !is_done);
         self.tape.line(&exchange);
     }
+}
+
+fn is_half(event: &Event) -> bool {
+    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&event.data).is_ok();
+    event.ending == Ending::EndOfBody && !is_json && event.data.trim() != "[DONE]"
 }
 
 /// The events of a body that is an event stream.

@@ -17,7 +17,8 @@ pub(super) enum StreamOptions {
 }
 
 /// What the server is known to take.
-pub(super) struct Terms {
+pub(super) struct Terms<'a> {
+    pub choice: &'a ToolChoice,
     pub target: Target,
     pub options: StreamOptions,
     pub strictness: Strictness,
@@ -26,7 +27,7 @@ pub(super) struct Terms {
 pub(super) fn json(
     request: &Request,
     offers: &[Offer<'_>],
-    terms: &Terms,
+    terms: &Terms<'_>,
     url: &str,
 ) -> Result<String, ModelError> {
     let (max_tokens, max_completion_tokens) = match takes_completion_tokens(url) {
@@ -37,7 +38,7 @@ pub(super) fn json(
         model: &request.model,
         messages: messages(request),
         tools: offers.iter().map(tool).collect(),
-        tool_choice: match &request.tool_choice {
+        tool_choice: match terms.choice {
             ToolChoice::Auto => None,
             ToolChoice::Force(name) => Some(Choice { kind: "function", function: Named { name } }),
         },
@@ -195,7 +196,7 @@ fn messages(request: &Request) -> Vec<WireMessage<'_>> {
     for message in &request.messages {
         match message.role {
             Role::User => user(message, &mut wire),
-            Role::Assistant => wire.push(assistant(message)),
+            Role::Assistant => wire.extend(assistant(message)),
         }
     }
     wire
@@ -216,13 +217,14 @@ fn user<'a>(message: &'a Message, wire: &mut Vec<WireMessage<'a>>) {
     }
 }
 
-fn assistant(message: &Message) -> WireMessage<'_> {
+/// `None` for a turn in which nothing was said that could be sent back: servers refuse an empty message.
+fn assistant(message: &Message) -> Option<WireMessage<'_>> {
     let tool_calls: Vec<_> = message.tool_calls().map(call).collect();
-    let text = message.text();
-    let content = if text.is_empty() && !tool_calls.is_empty() { None } else { Some(text) };
+    let content = Some(message.text()).filter(|text| !text.is_empty());
     let reasoning: String = message.parts.iter().filter_map(returned_reasoning).collect();
     let reasoning_content = (!reasoning.is_empty()).then_some(reasoning);
-    WireMessage::Assistant { content, reasoning_content, tool_calls }
+    let is_empty = content.is_none() && tool_calls.is_empty();
+    (!is_empty).then_some(WireMessage::Assistant { content, reasoning_content, tool_calls })
 }
 
 /// Reasoning goes back only to servers that gave it in the field that they also take.

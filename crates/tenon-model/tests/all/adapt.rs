@@ -121,7 +121,7 @@ fn a_plain_object_is_sent_as_written() {
 #[test]
 fn servers_that_are_not_known_are_sent_what_was_written() {
     for schema in [
-        r#"{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}]}"#,
+        r#"{"type":"object","properties":{"a":{"anyOf":[{"required":["a"]},{"required":["b"]}]}}}"#,
         r#"{"type":"object","properties":{"a":{"type":"array","items":[{"type":"string"}]}},"$schema":"http://json-schema.org/draft-07/schema#"}"#,
         r#"{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}"#,
     ] {
@@ -129,6 +129,15 @@ fn servers_that_are_not_known_are_sent_what_was_written() {
         assert_eq!(found.parameters.to_string(), schema);
         assert_eq!((found.strict, found.in_description, found.notes), (false, None, Vec::new()));
     }
+}
+
+/// Behind an unknown address there may be a gateway to a provider that refuses them.
+#[test]
+fn root_combinators_are_adapted_for_unknown_servers_too() {
+    let schema = r#"{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}]}"#;
+    let found = adapted(schema, Target::Compatible);
+    assert_eq!(found.parameters, json!({ "type": "object" }));
+    assert!(found.in_description.is_some_and(|text| text.contains(schema)));
 }
 
 #[test]

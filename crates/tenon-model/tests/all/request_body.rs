@@ -202,3 +202,40 @@ fn a_key_with_a_line_break_is_refused_before_sending() {
     let answer = block_on(ask(&client, request("hi")));
     assert_eq!(answer.error().class, tenon_core::ErrorClass::Config);
 }
+
+#[tokio::test]
+async fn a_server_that_cannot_be_told_which_tool_to_call_is_asked_without() {
+    let server = Server::start([
+        reply().status(400).json(json!({"error": {
+            "message": "this model does not support this tool_choice", "param": "tool_choice"
+        }})),
+        reply().call("c", "structured_output", json!({"n": 1})),
+        reply().text("again"),
+    ]);
+    let client = client(&server);
+    let forced = || Request {
+        tools: vec![tool("structured_output", "{}")],
+        tool_choice: ToolChoice::Force("structured_output".into()),
+        ..request("hi")
+    };
+    let answer = ask(&client, forced()).await;
+    assert_eq!(answer.calls.len(), 1);
+    ask(&client, forced()).await;
+    let sent: Vec<bool> =
+        server.requests().iter().map(|sent| sent.body.get("tool_choice").is_some()).collect();
+    assert_eq!(sent, [true, false, false]);
+}
+
+#[test]
+fn a_turn_in_which_nothing_was_said_is_not_sent_back() {
+    let silent = Message { role: Role::Assistant, parts: Vec::new() };
+    let asked =
+        Request { messages: vec![Message::user("hi"), silent, Message::user("go on")], ..request("hi") };
+    let roles: Vec<String> = sent(asked)["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["role"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(roles.iter().filter(|role| *role == "assistant").count(), 0, "{roles:?}");
+}
