@@ -135,6 +135,12 @@ fn next_wait(
         if attempt > 1 {
             error.message.push_str(&format!(" (after {attempt} attempts)"));
         }
+        if attempt < policy.attempts {
+            let limit = policy.max_total.as_secs_f64();
+            error.message.push_str(&format!(
+                "; another wait would take all attempts past {limit} s (`retry.maxTotalMs`)"
+            ));
+        }
         return Err(error);
     }
     Ok((wait, error))
