@@ -249,3 +249,11 @@ fn a_denied_terminal_tool_is_not_offered_and_the_failure_says_so() {
         ["look", "write_file"]
     );
 }
+
+#[test]
+fn a_rejected_call_without_arguments_offered_an_empty_object() {
+    let mut scene = Scene::new(vec![calls(&[("a", "structured_output", "")])]).schema(SCHEMA);
+    scene.limits.schema_retries = Cap::AtMost(0);
+    let structured = failure(&scene.play()).structured.unwrap();
+    assert_eq!(structured.candidate.unwrap().get(), "{}");
+}

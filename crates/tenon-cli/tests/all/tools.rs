@@ -576,3 +576,14 @@ fn strip_durations(value: &mut Value) {
         object.values_mut().for_each(strip_durations);
     }
 }
+
+#[test]
+fn a_run_that_is_stopped_in_a_command_counts_only_what_it_asked() {
+    let server = Server::start([reply().call("c1", "run_shell_command", json!({"command": "sleep 9"}))]);
+    let run = tenon().server(&server).args(["-y", "-p", "Go.", "--max-wall-time", "1s", "-o", "json"]).run();
+    run.assert_code(55);
+    let result = run.json().as_array().unwrap().last().unwrap().clone();
+    let api = &result["stats"]["models"]["test-model"]["api"];
+    assert_eq!(result["num_turns"], json!(server.requests().len()), "{run}");
+    assert_eq!((&api["totalRequests"], &api["totalErrors"]), (&json!(1), &json!(0)), "{run}");
+}

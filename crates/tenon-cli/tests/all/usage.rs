@@ -226,6 +226,7 @@ fn unknown_flags_and_values_get_a_suggestion() {
         (&["-Z", "-p", "hi"], "unexpected argument '-Z'", None),
         (&["--max-session-turns", "many", "-p", "hi"], "invalid value 'many'", None),
         (&["--heartbeat", "-1", "-p", "hi"], "'-1'", None),
+        (&["--heartbeat", "0", "-p", "hi"], "error[usage]: invalid value '0' for '--heartbeat <SECS>'", None),
         (&["--model"], "a value is required for '--model <MODEL>'", None),
         (&["--verbose", "--quiet", "-p", "hi"], "'--verbose' cannot be used with '--quiet'", None),
         (&["-p", "a", "--prompt-file", "b"], "cannot be used with", None),
