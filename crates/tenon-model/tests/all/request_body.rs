@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tenon_core::{Message, Part, Request, Role, ToolCall, ToolChoice, ToolKind, ToolResult, ToolSpec};
+use tenon_core::{
+    Message, Part, Request, ResponseFormat, Role, ToolCall, ToolChoice, ToolKind, ToolResult, ToolSpec,
+};
 use tenon_model::{Endpoint, OpenAiChat, Secret};
 use tenon_testkit::{Server, Value, json, reply};
 
@@ -238,4 +240,23 @@ fn a_turn_in_which_nothing_was_said_is_not_sent_back() {
         .map(|message| message["role"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(roles.iter().filter(|role| *role == "assistant").count(), 0, "{roles:?}");
+}
+
+#[test]
+fn a_response_format_is_strict_only_where_nothing_has_to_be_undone() {
+    let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});
+    let optional =
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false});
+    let openai = "https://api.openai.com/v1";
+    for (base_url, schema, strict) in [
+        (openai, &closed, true),
+        (openai, &optional, false),
+        ("https://models.example.com/v1", &closed, false),
+    ] {
+        let format = ResponseFormat { name: "structured_output".into(), schema: schema.clone() };
+        let body = sent_to(base_url, Request { response_format: Some(format), ..request("hi") });
+        let sent = &body["response_format"]["json_schema"];
+        assert_eq!(sent.get("strict").unwrap_or(&json!(false)), &json!(strict), "{base_url}: {sent}");
+        assert_eq!(&sent["schema"], schema);
+    }
 }
