@@ -95,6 +95,8 @@ struct Form {
     required: Vec<String>,
     /// No other property than these.
     closed: bool,
+    /// Says something about every property, so that none is left for `unevaluatedProperties`.
+    evaluates_all: bool,
     /// Other keywords, as they are.
     rest: Map<String, Value>,
     /// Nothing was left out.
@@ -108,6 +110,7 @@ impl Form {
             properties: Map::new(),
             required: Vec::new(),
             closed: false,
+            evaluates_all: false,
             rest: Map::new(),
             exact,
         }
@@ -122,6 +125,7 @@ impl Form {
                 .collect(),
             required: members.keys().cloned().collect(),
             closed: true,
+            evaluates_all: false,
             ..Form::any(true)
         }
     }
@@ -193,7 +197,16 @@ impl Form {
         for (keyword, value) in other.description {
             description.entry(keyword).or_insert(value);
         }
-        Form { description, properties, required, closed: self.closed || other.closed, rest, exact }
+        let evaluates_all = self.evaluates_all || other.evaluates_all;
+        Form {
+            description,
+            properties,
+            required,
+            closed: self.closed || other.closed,
+            evaluates_all,
+            rest,
+            exact,
+        }
     }
 
     /// At least one holds.
@@ -219,7 +232,8 @@ impl Form {
             }
         }
         let closed = forms.iter().all(|form| form.closed);
-        Some(Form { properties, required, closed, rest, ..Form::any(false) })
+        let evaluates_all = forms.iter().any(|form| form.evaluates_all);
+        Some(Form { properties, required, closed, evaluates_all, rest, ..Form::any(false) })
     }
 }
 
@@ -333,7 +347,9 @@ impl<'a> Gatherer<'a> {
         }
         // What the branches say counts as evaluated, so this comes last.
         match keywords.get("unevaluatedProperties") {
-            None | Some(Value::Bool(true)) => {}
+            None => {}
+            Some(Value::Bool(true)) => form.evaluates_all = true,
+            Some(Value::Bool(false)) if form.exact && form.evaluates_all => {}
             Some(Value::Bool(false)) if form.exact && !form.has_entangled() => form.closed = true,
             Some(_) => form.exact = false,
         }
@@ -351,7 +367,7 @@ fn own(keywords: &Map<String, Value>) -> Form {
             ("required", Value::Array(names)) => {
                 form.required = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
             }
-            ("additionalProperties", Value::Bool(true)) => {}
+            ("additionalProperties", Value::Bool(true)) => form.evaluates_all = true,
             ("additionalProperties", Value::Bool(false)) if !keywords.contains_key("patternProperties") => {
                 form.closed = true;
             }

@@ -141,6 +141,16 @@ fn root_combinators_are_adapted_for_unknown_servers_too() {
 }
 
 #[test]
+fn a_branch_that_allows_every_property_is_not_closed_from_outside() {
+    let schema =
+        r#"{"allOf":[{"properties":{"a":{}},"additionalProperties":true}],"unevaluatedProperties":false}"#;
+    for target in [Target::OpenAiChat, Target::Anthropic, Target::Compatible] {
+        let found = adapted(schema, target).parameters;
+        assert_eq!(found.get("additionalProperties"), None, "{target:?}: {found}");
+    }
+}
+
+#[test]
 fn older_drafts_are_written_as_the_newest() {
     for (schema, expected) in [
         (
