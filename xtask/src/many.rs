@@ -10,10 +10,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenon_agent::{Agent, Audience, EventSink, HowToAnswer, Limits, SchemaMode, Stop, system_prompt};
+use tenon_agent::{Agent, Audience, HowToAnswer, Limits, SchemaMode, Stop, system_prompt};
 use tenon_contract::{Contract, Schema};
 use tenon_core::{
-    ApprovalMode, Ending, Event, Id, IdSource, MemoryJournal, ModelClient, NoBudget, NoClient, RunInfo,
+    ApprovalMode, Ending, Id, IdSource, MemoryJournal, Message, ModelClient, NoBudget, NoClient, NoSink,
+    RunInfo,
 };
 use tenon_model::{Endpoint, Http, HttpOptions, OpenAiChat, RetryPolicy, Retrying, Secret, Transport};
 use tenon_tools::{
@@ -60,7 +61,7 @@ async fn hold(base_url: &str, runs: usize) -> Result<Vec<String>, Failure> {
         .map(|number| {
             let agent = shared.agent(number);
             tokio::spawn(async move {
-                match &tenon_agent::run(agent, Arc::new(Nobody)).await.ending {
+                match &tenon_agent::run(agent, Arc::new(NoSink)).await.outcome.ending {
                     Ending::Success(success) => success.text.clone(),
                     Ending::Failure(failure) => format!("failed: {}", failure.message),
                 }
@@ -132,7 +133,7 @@ impl Shared {
             hidden: None,
         })
         .map_err(|error| other(&error))?;
-        let mut registry = Registry::new();
+        let registry = Registry::new();
         for tool in builtin_tools(workspace, ShellOptions::new(std::env::vars_os())) {
             registry.add(tool).map_err(|error| other(&error))?;
         }
@@ -157,7 +158,8 @@ impl Shared {
         Agent {
             model: Arc::clone(&self.model),
             system: system_prompt(HowToAnswer::ByCalling(self.contract.tool), &[], None, None),
-            prompt: prompt(number),
+            history: Vec::new(),
+            prompt: Some(Message::user(prompt(number))),
             registry: self.registry.with(|_| true),
             permissions: self.permissions.clone(),
             contract: Some(self.contract.clone()),
@@ -172,7 +174,7 @@ impl Shared {
                 cwd: self.folder.path().to_owned(),
                 model: MODEL.into(),
                 permission_mode: ApprovalMode::Default.name().into(),
-                tools: self.registry.names().map(str::to_owned).collect(),
+                tools: self.registry.names(),
                 cli_version: env!("CARGO_PKG_VERSION").into(),
             },
             ids: Arc::new(ids),
@@ -184,13 +186,6 @@ impl Shared {
             warnings: Vec::new(),
         }
     }
-}
-
-/// Events still have to be made.
-struct Nobody;
-
-impl EventSink for Nobody {
-    fn emit(&self, _: Event) {}
 }
 
 fn other(error: &dyn std::error::Error) -> Failure {

@@ -2,18 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tenon_core::{BoxFut, Event, EventKind, IdSource, Timestamp};
-
-/// Where events go. `emit` and `flush` never wait.
-pub trait EventSink: Send + Sync {
-    fn emit(&self, event: Event);
-    /// Nothing more is ready for now: what was held back to share a write should leave.
-    fn flush(&self) {}
-    /// A reader that cannot keep up: the future ends when it has caught up. The agent waits for it.
-    fn blocked(&self) -> Option<BoxFut<'_, ()>> {
-        None
-    }
-}
+use tenon_core::{Event, EventKind, EventSink, IdSource, Timestamp};
 
 /// One per run. Numbering and handing over happen under one lock, so that sequence numbers leave in
 /// order although tools report their progress from other tasks.
@@ -40,6 +29,10 @@ impl Emitter {
             kind,
         };
         self.sink.emit(event);
+    }
+
+    pub fn sink(&self) -> &Arc<dyn EventSink> {
+        &self.sink
     }
 
     pub fn ids(&self) -> &IdSource {

@@ -21,11 +21,11 @@ mod system_prompt;
 mod terminal;
 mod turn_loop;
 
-pub use emitter::{Emitter, EventSink};
+pub use emitter::Emitter;
 pub use limits::{Cap, Limits};
 pub use plan_batch::{Judgement, Step, plan_batch};
 pub use schema_mode::SchemaMode;
 pub use stop::Stop;
 pub use system_prompt::{HowToAnswer, Memory, system_prompt};
 pub use terminal::{ACCEPTED, SKIPPED, SKIPPED_RETRY};
-pub use turn_loop::{Agent, Audience, Deliver, run};
+pub use turn_loop::{Agent, Audience, Deliver, Ended, run};

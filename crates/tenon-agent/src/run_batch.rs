@@ -52,7 +52,8 @@ impl Run<'_> {
     }
 
     fn unknown_tool(&self, name: &str) -> String {
-        let known = self.offered_tools().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let known: Vec<String> = self.offered_tools().iter().map(|spec| format!("`{}`", spec.name)).collect();
+        let known = known.join(", ");
         match self.agent.registry.nearest(name) {
             Some(near) => {
                 format!("There is no tool `{name}`; did you mean `{near}`? The tools are: {known}.")
@@ -194,6 +195,8 @@ impl Run<'_> {
                 let ctx = ToolCtx {
                     call_id: call.id.clone(),
                     cancel: self.cancel(),
+                    client: Arc::clone(&self.agent.client),
+                    sink: Arc::clone(self.emitter.sink()),
                     progress: Arc::new(move |progress| {
                         emitter.emit(EventKind::ToolProgress { call_id: call_id.clone(), progress });
                     }),

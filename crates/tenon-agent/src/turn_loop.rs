@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use tenon_contract::{Contract, Rejection};
 use tenon_core::{
-    Budget, Client, Delta, Ending, ErrorClass, Estimate, EventKind, Failure, FinishReason, IdSource, Message,
-    Metrics, ModelClient, Outcome, Part, PermissionDenial, Request, Role, RunInfo, StructuredError, Success,
-    ToolCall, ToolErrorKind, ToolOutcome, ToolResult, ToolSpec, TurnJournal, TurnRecord, Usage, Violation,
+    Budget, Client, Delta, Ending, ErrorClass, Estimate, EventKind, EventSink, Failure, FinishReason,
+    IdSource, Message, Metrics, ModelClient, Origin, Outcome, Part, PermissionDenial, Request, Role, RunInfo,
+    StructuredError, Success, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, ToolSpec, TurnJournal,
+    TurnRecord, Usage, Violation,
 };
 use tenon_tools::{Permissions, Registry};
 
@@ -21,7 +22,7 @@ use crate::repeated_call::RepeatedCalls;
 use crate::run_batch::{Done, millis_since};
 use crate::schema_mode::{Asking, Form};
 use crate::terminal::{ACCEPTED, SKIPPED, SKIPPED_RETRY, terminal_spec};
-use crate::{Emitter, EventSink, Limits, SchemaMode, Stop};
+use crate::{Emitter, Limits, SchemaMode, Stop};
 
 /// How long a stopped run may take to put its things away before it is dropped.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
@@ -32,7 +33,10 @@ const BYTES_PER_TOKEN: usize = 4;
 pub struct Agent {
     pub model: Arc<dyn ModelClient>,
     pub system: String,
-    pub prompt: String,
+    /// What was said before: a resumed session, or the turns before this one.
+    pub history: Vec<Message>,
+    /// What is asked now. `None` goes on where the history ends.
+    pub prompt: Option<Message>,
     pub registry: Registry,
     pub permissions: Permissions,
     pub contract: Option<Contract>,
@@ -70,16 +74,25 @@ pub enum Audience {
     LiveWithSnapshots,
 }
 
+/// A run that is over, with the conversation as it stands: whole turns, every call answered.
+pub struct Ended {
+    pub outcome: Arc<Outcome>,
+    pub history: Vec<Message>,
+}
+
 /// Runs the agent to its outcome. The last event is always `RunFinished`.
-pub async fn run(agent: Agent, sink: Arc<dyn EventSink>) -> Arc<Outcome> {
+pub async fn run(mut agent: Agent, sink: Arc<dyn EventSink>) -> Ended {
     let started = Instant::now();
     let emitter = Arc::new(Emitter::new(sink, Arc::clone(&agent.ids), None));
     emitter.emit(EventKind::RunStarted(Box::new(agent.info.clone())));
-    let mut run = Run::new(&agent, Arc::clone(&emitter));
-    let ending = run.drive_until_stopped().await;
+    let history = std::mem::take(&mut agent.history);
+    let prompt = agent.prompt.take();
+    let mut run = Run::new(&agent, Arc::clone(&emitter), history);
+    let ending = run.drive_until_stopped(prompt).await;
+    let history = std::mem::take(&mut run.history);
     let outcome = Arc::new(run.outcome(ending, millis_since(started)));
     emitter.emit(EventKind::RunFinished(Arc::clone(&outcome)));
-    outcome
+    Ended { outcome, history }
 }
 
 /// A run under way.
@@ -91,7 +104,8 @@ pub(crate) struct Run<'a> {
     pub(crate) metrics: Metrics,
     pub(crate) denials: Vec<PermissionDenial>,
     history: Vec<Message>,
-    tools: Vec<Arc<ToolSpec>>,
+    /// The terminal tool as it is offered.
+    terminal_spec: Option<Arc<ToolSpec>>,
     /// The terminal tool's name, unless a rule removed it.
     terminal: Option<&'a str>,
     used_call_ids: HashSet<String>,
@@ -107,10 +121,8 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(agent: &'a Agent, emitter: Arc<Emitter>) -> Run<'a> {
+    fn new(agent: &'a Agent, emitter: Arc<Emitter>, history: Vec<Message>) -> Run<'a> {
         let terminal = agent.contract.as_ref().filter(|contract| !agent.permissions.removes(contract.tool));
-        let mut tools: Vec<Arc<ToolSpec>> = agent.registry.specs().cloned().collect();
-        tools.extend(terminal.map(terminal_spec).map(Arc::new));
         Run {
             agent,
             emitter,
@@ -118,10 +130,10 @@ impl<'a> Run<'a> {
             tool_calls: 0,
             metrics: Metrics::default(),
             denials: Vec::new(),
-            history: vec![Message::user(agent.prompt.clone())],
-            tools,
+            used_call_ids: history.iter().flat_map(Message::tool_calls).map(|call| call.id.clone()).collect(),
+            history,
+            terminal_spec: terminal.map(terminal_spec).map(Arc::new),
             terminal: terminal.map(|contract| contract.tool),
-            used_call_ids: HashSet::new(),
             repeated: RepeatedCalls::default(),
             attempts: 0,
             last_attempt: None,
@@ -132,16 +144,26 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(crate) fn offered_tools(&self) -> impl Iterator<Item = &str> {
-        self.tools.iter().map(|spec| spec.name.as_str())
+    /// What the model may call now: tools come and go between turns, and the terminal tool stays last.
+    pub(crate) fn offered_tools(&self) -> Vec<Arc<ToolSpec>> {
+        let mut tools = self.agent.registry.specs();
+        tools.extend(self.terminal_spec.clone());
+        tools
     }
 
-    async fn drive_until_stopped(&mut self) -> Ending {
+    /// Adds what the model is told next, kept before it is sent.
+    pub(crate) async fn tell(&mut self, message: Message, origin: Origin) -> Result<(), Failure> {
+        self.journal(TurnRecord::UserMessage { message: message.clone(), origin }).await?;
+        self.history.push(message);
+        Ok(())
+    }
+
+    async fn drive_until_stopped(&mut self, prompt: Option<Message>) -> Ending {
         let stop = self.agent.stop.clone();
         let wall_time = self.agent.limits.wall_time;
         let heartbeat = self.agent.heartbeat;
         let emitter = Arc::clone(&self.emitter);
-        let drive = self.drive();
+        let drive = self.drive(prompt);
         let deadline = sleep_or_never(wall_time);
         tokio::pin!(drive, deadline);
         loop {
@@ -165,7 +187,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn drive(&mut self) -> Result<Success, Box<Failure>> {
+    async fn drive(&mut self, prompt: Option<Message>) -> Result<Success, Box<Failure>> {
+        if let Some(prompt) = prompt {
+            self.tell(prompt, Origin::Prompt).await?;
+        }
         loop {
             if self.agent.stop.cancel().is_cancelled() {
                 return Err(self.with_attempts(self.agent.stop.failure()));
@@ -175,7 +200,13 @@ impl<'a> Run<'a> {
                 self.with_attempts(failures::with_turn_limit_hint(failure, tool, self.attempts))
             })?;
             let turn = self.ask().await?;
-            self.journal(TurnRecord::ModelTurn { turn: self.turns, message: turn.message.clone() }).await?;
+            self.journal(TurnRecord::ModelTurn {
+                turn: self.turns,
+                model: self.model.clone(),
+                message: turn.message.clone(),
+                usage: turn.usage,
+            })
+            .await?;
             self.said.add(&turn.message.text());
             let calls: Vec<ToolCall> = turn.message.tool_calls().cloned().collect();
             let has_terminal = calls.iter().any(|call| call.terminal);
@@ -190,7 +221,7 @@ impl<'a> Run<'a> {
             }
             self.history.push(turn.message);
             if calls.is_empty() {
-                match self.finish_without_calls()? {
+                match self.finish_without_calls().await? {
                     Some(success) => return Ok(success),
                     None => continue,
                 }
@@ -297,7 +328,7 @@ impl<'a> Run<'a> {
     }
 
     fn request(&self) -> Request {
-        let offer = self.asking.offer(&self.tools, self.terminal);
+        let offer = self.asking.offer(&self.offered_tools(), self.terminal);
         Request {
             model: self.model.clone(),
             system: self.agent.system.clone(),
@@ -312,7 +343,7 @@ impl<'a> Run<'a> {
     }
 
     /// The model has nothing more to do. `None` means it gets another turn.
-    fn finish_without_calls(&mut self) -> Result<Option<Success>, Box<Failure>> {
+    async fn finish_without_calls(&mut self) -> Result<Option<Success>, Box<Failure>> {
         let text = self.history.last().map(Message::text).unwrap_or_default();
         let Some(contract) = &self.agent.contract else {
             if text.trim().is_empty() && self.tool_calls == 0 {
@@ -328,7 +359,7 @@ impl<'a> Run<'a> {
             if let Some(message) = reminder.warning {
                 self.emitter.emit(EventKind::Warning { message });
             }
-            self.history.push(Message::user(reminder.told));
+            self.tell(Message::user(reminder.told), Origin::Reminder).await?;
             return Ok(None);
         }
         Err(self.with_attempts(match self.asking.form() {
@@ -388,6 +419,7 @@ impl<'a> Run<'a> {
             }
         }
         if let Some(payload) = captured {
+            self.history.push(tool_message(results));
             return Ok(Some(Success { text: payload.get().to_owned(), payload: Some(payload) }));
         }
         if calls.iter().any(|call| call.terminal) {

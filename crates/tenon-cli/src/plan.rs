@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenon_agent::{Agent, Audience, Deliver, HowToAnswer, Memory, SchemaMode, Stop, system_prompt};
 use tenon_config::{Loaded, Surroundings};
 use tenon_contract::Contract;
-use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, NoBudget, NoClient, RunInfo};
+use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, Message, NoBudget, NoClient, RunInfo};
 use tenon_model::Recorder;
 use tenon_tools::{OutputStore, ShellOptions, Workspace, WorkspaceOptions, builtin_tools};
 use tenon_wire::Format;
@@ -84,8 +84,8 @@ impl Plan<'_> {
             Failure::new(ErrorClass::Input, format!("a working folder cannot be used: {error}"))
         })?;
         let registry = selection.registry(builtin_tools(workspace, self.shell()), &permissions);
-        let tools =
-            registry.names().chain(offered.map(|contract| contract.tool)).map(str::to_owned).collect();
+        let mut tools = registry.names();
+        tools.extend(offered.map(|contract| contract.tool.to_owned()));
         let info = RunInfo {
             session_id: self.ids.session,
             cwd,
@@ -98,7 +98,8 @@ impl Plan<'_> {
         let agent = Agent {
             model: chosen.client,
             system,
-            prompt: input.prompt,
+            history: Vec::new(),
+            prompt: Some(Message::user(input.prompt)),
             registry,
             permissions,
             contract,

@@ -4,9 +4,9 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
-use tenon_agent::{Emitter, EventSink, Stop};
+use tenon_agent::{Emitter, Stop};
 use tenon_config::{ExtraSettings, Loaded, MemoryUse, ProjectTrust, Sources, Surroundings};
-use tenon_core::{ErrorClass, EventKind, Failure, Id, IdSource, Outcome};
+use tenon_core::{ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Outcome};
 use tenon_wire::{Dialect, EncoderOptions, Format};
 
 use crate::args::{RunArgs, Switch};
@@ -105,7 +105,9 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool) 
         (Err(failure), ..) | (_, Err(failure), _) | (.., Err(failure)) => Err(failure),
     };
     let outcome = match plan {
-        Ok((agent, _temporary)) => tenon_agent::run(agent, Arc::clone(&stdout) as Arc<dyn EventSink>).await,
+        Ok((agent, _temporary)) => {
+            tenon_agent::run(agent, Arc::clone(&stdout) as Arc<dyn EventSink>).await.outcome
+        }
         Err(failure) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
         Err(failure) => {
             warnings.iter().for_each(|warning| reporter.warn(warning));

@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use tenon_agent::{EventSink, Stop};
-use tenon_core::{BoxFut, ErrorClass, Event, EventKind, Failure};
+use tenon_agent::Stop;
+use tenon_core::{BoxFut, ErrorClass, Event, EventKind, EventSink, Failure};
 use tenon_wire::Encoder;
 use tokio::sync::Notify;
 

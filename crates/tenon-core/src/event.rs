@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{Id, Outcome, Part, RawJson, Timestamp, ToolErrorKind, ToolProgress, Usage};
+use crate::{Id, Origin, Outcome, Part, RawJson, Timestamp, ToolErrorKind, ToolProgress, Usage};
 
 #[derive(Clone, Debug)]
 pub struct Event {
@@ -79,6 +79,21 @@ pub enum EventKind {
         /// 1 for the first fallback.
         fallback: u32,
     },
+    /// The model is told something between turns, by nobody who drives the run.
+    UserMessage {
+        /// What clients are shown; the model may read more.
+        text: String,
+        origin: Origin,
+    },
+    /// Older parts of the conversation were replaced by a summary.
+    Compacted {
+        trigger: CompactTrigger,
+        before_tokens: u64,
+        after_tokens: u64,
+    },
+    /// Work goes on in the background. Exactly one `TaskEnded` follows.
+    TaskStarted(TaskStart),
+    TaskEnded(TaskEnd),
     Warning {
         message: String,
     },
@@ -118,6 +133,86 @@ pub struct ToolReport {
     pub stored: Option<String>,
     pub error: Option<ToolErrorKind>,
     pub duration_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompactTrigger {
+    /// The context window was filling up.
+    Auto,
+    /// Somebody asked for it.
+    Manual,
+}
+
+impl CompactTrigger {
+    pub fn name(self) -> &'static str {
+        match self {
+            CompactTrigger::Auto => "auto",
+            CompactTrigger::Manual => "manual",
+        }
+    }
+}
+
+/// Work that outlives the call that started it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskStart {
+    pub task_id: String,
+    /// The call that started it, where a call did.
+    pub call_id: Option<String>,
+    pub kind: TaskKind,
+    /// One line for people.
+    pub description: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskEnd {
+    pub task_id: String,
+    pub call_id: Option<String>,
+    pub kind: TaskKind,
+    /// Never `Running`.
+    pub status: TaskStatus,
+    /// One sentence for people: how it ended.
+    pub summary: String,
+    /// Where its output is, when it has a file.
+    pub output_file: Option<PathBuf>,
+    /// What a sub-agent used.
+    pub usage: Option<Usage>,
+    pub duration_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskKind {
+    Shell,
+    Monitor,
+    Agent,
+}
+
+impl TaskKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            TaskKind::Shell => "shell",
+            TaskKind::Monitor => "monitor",
+            TaskKind::Agent => "agent",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskStatus {
+    Running,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl TaskStatus {
+    pub fn name(self) -> &'static str {
+        match self {
+            TaskStatus::Running => "running",
+            TaskStatus::Completed => "completed",
+            TaskStatus::Failed => "failed",
+            TaskStatus::Cancelled => "cancelled",
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -19,7 +19,10 @@ mod tool;
 mod usage;
 
 pub use approval_mode::{ApprovalMode, UnknownMode};
-pub use event::{Event, EventKind, PartKind, PermissionDenial, RunInfo, ToolReport};
+pub use event::{
+    CompactTrigger, Event, EventKind, PartKind, PermissionDenial, RunInfo, TaskEnd, TaskKind, TaskStart,
+    TaskStatus, ToolReport,
+};
 pub use id::{Id, IdSource, Timestamp};
 pub use message::{Message, Part, Role, ToolCall, ToolResult};
 pub use model::{Delta, DeltaStream, FinishReason, ModelError, Request, ResponseFormat, ToolChoice};
@@ -27,9 +30,9 @@ pub use outcome::{
     Ending, ErrorClass, Failure, Outcome, Signal, StructuredError, Success, Violation, exit_code,
 };
 pub use ports::{
-    BoxFut, Budget, Cancel, Client, ClientError, Estimate, Exceeded, HookCall, HookReply, JsonRpc,
-    MemoryJournal, ModelClient, NoBudget, NoClient, PermissionAsk, PermissionReply, Reservation, Tool,
-    TurnJournal, TurnRecord,
+    BoxFut, Budget, Cancel, Client, ClientError, Estimate, EventSink, Exceeded, HookCall, HookReply, JsonRpc,
+    MemoryJournal, ModelClient, NoBudget, NoClient, NoSink, Origin, PermissionAsk, PermissionReply,
+    Reservation, Tool, TurnJournal, TurnRecord,
 };
 pub use redact::{DurableEvent, DurableMessage, REDACTED_ARGS, REDACTED_NOTE};
 pub use tool::{Args, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolProgress, ToolSpec};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use crate::{Args, DeltaStream, Message, Request, ToolCtx, ToolOutcome, ToolResult, ToolSpec};
+use crate::{Args, DeltaStream, Event, Message, Request, ToolCtx, ToolOutcome, ToolResult, ToolSpec, Usage};
 
 pub type BoxFut<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -24,6 +24,25 @@ pub trait Tool: Send + Sync {
     /// Shared: every request of every run carries it.
     fn spec(&self) -> &Arc<ToolSpec>;
     fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome>;
+}
+
+/// Where events go. `emit` and `flush` never wait.
+pub trait EventSink: Send + Sync {
+    fn emit(&self, event: Event);
+    /// Nothing more is ready for now: what was held back to share a write should leave.
+    fn flush(&self) {}
+    /// A reader that cannot keep up: the future ends when it has caught up. The agent waits for it.
+    fn blocked(&self) -> Option<BoxFut<'_, ()>> {
+        None
+    }
+}
+
+/// Nobody listens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSink;
+
+impl EventSink for NoSink {
+    fn emit(&self, _event: Event) {}
 }
 
 /// Whoever drives the run. Dropping one of these futures withdraws the request.
@@ -109,9 +128,53 @@ pub trait TurnJournal: Send + Sync {
 /// Not `Serialize`: it may hold a payload. Store `message.redact()` where payloads must not be kept.
 #[derive(Clone, Debug)]
 pub enum TurnRecord {
-    ModelTurn { turn: u32, message: Message },
-    ToolStarted { turn: u32, call_id: String, name: String },
-    ToolFinished { turn: u32, result: ToolResult },
+    /// What the model is told by anyone but a tool, before the request that tells it is sent.
+    UserMessage {
+        message: Message,
+        origin: Origin,
+    },
+    ModelTurn {
+        turn: u32,
+        model: String,
+        message: Message,
+        usage: Usage,
+    },
+    ToolStarted {
+        turn: u32,
+        call_id: String,
+        name: String,
+    },
+    ToolFinished {
+        turn: u32,
+        result: ToolResult,
+    },
+    /// From here on the conversation consists of these messages; what came before is no longer sent.
+    Compacted {
+        messages: Vec<Message>,
+        before_tokens: u64,
+        after_tokens: u64,
+    },
+}
+
+/// Who speaks in a user message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Whoever asked for the run.
+    Prompt,
+    /// The run itself: the model forgot to hand in its answer.
+    Reminder,
+    /// Background work, a schedule, a hook or another agent.
+    Notice,
+}
+
+impl Origin {
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Prompt => "prompt",
+            Origin::Reminder => "reminder",
+            Origin::Notice => "notice",
+        }
+    }
 }
 
 /// A journal that lives as long as the process.

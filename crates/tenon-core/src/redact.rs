@@ -181,6 +181,30 @@ fn event_json(kind: &EventKind) -> (&'static str, Value) {
         EventKind::ModelFallback { from, to, status, fallback } => {
             ("model_fallback", json!({ "from": from, "to": to, "status": status, "fallback": fallback }))
         }
+        EventKind::UserMessage { text, origin } => {
+            ("user_message", json!({ "text": text, "origin": origin.name() }))
+        }
+        EventKind::Compacted { trigger, before_tokens, after_tokens } => (
+            "compacted",
+            json!({
+                "trigger": trigger.name(), "before_tokens": before_tokens, "after_tokens": after_tokens,
+            }),
+        ),
+        EventKind::TaskStarted(task) => (
+            "task_started",
+            json!({
+                "task_id": task.task_id, "call_id": task.call_id, "kind": task.kind.name(),
+                "description": task.description,
+            }),
+        ),
+        EventKind::TaskEnded(task) => (
+            "task_ended",
+            json!({
+                "task_id": task.task_id, "call_id": task.call_id, "kind": task.kind.name(),
+                "status": task.status.name(), "summary": task.summary, "output_file": task.output_file,
+                "usage": task.usage, "duration_ms": task.duration_ms,
+            }),
+        ),
         EventKind::Warning { message } => ("warning", json!({ "message": message })),
         EventKind::Heartbeat => ("heartbeat", Value::Null),
         EventKind::RunFinished(outcome) => ("run_finished", outcome_json(outcome)),

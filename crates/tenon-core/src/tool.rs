@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::Cancel;
+use crate::{Cancel, Client, EventSink};
 
 /// How a tool is described to the model and to the permission rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +38,10 @@ pub type Args = Map<String, Value>;
 pub struct ToolCtx {
     pub call_id: String,
     pub cancel: Cancel,
+    /// Whoever drives the run, for tools that ask.
+    pub client: Arc<dyn Client>,
+    /// Where the run's events go, for tools that run agents of their own.
+    pub sink: Arc<dyn EventSink>,
     pub progress: Arc<dyn Fn(ToolProgress) + Send + Sync>,
 }
 

@@ -39,7 +39,7 @@ pub use builtin::builtin_tools;
 pub use output::OutputStore;
 pub use paths::PathError;
 pub use permission::{AllowedBy, PermissionOptions, Permissions, Verdict};
-pub use registry::{Registry, Selection, TakenName};
+pub use registry::{Offered, Registry, Selection, TakenName};
 pub use rule::{Rule, RuleError, split_rules};
 pub use running::kill_running_commands;
 pub use shell::ShellOptions;

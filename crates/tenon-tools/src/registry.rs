@@ -1,6 +1,6 @@
 //! Which tools the model is offered, and which one a name means. Whether a call may run is in `permission.rs`.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tenon_core::{Tool, ToolSpec};
 
@@ -28,10 +28,26 @@ const BARE: &[&str] = &["read_file", "edit", "run_shell_command"];
 /// Names that models call out of habit.
 const CALLABLE_ALIASES: &[&str] = &["search_file_content", "replace", "task"];
 
-/// The tools of a run, in the order they are offered.
+/// The tools of a run, in the order they are offered. Clones share one list: a server that comes up late
+/// adds its tools to a run under way, and the next request offers them.
 #[derive(Clone, Default)]
 pub struct Registry {
-    tools: Vec<Arc<dyn Tool>>,
+    entries: Arc<RwLock<Vec<Entry>>>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    tool: Arc<dyn Tool>,
+    offer: Offered,
+}
+
+/// Whether the model is told of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// In every request.
+    Always,
+    /// Only once it was searched for. It can be called all the same.
+    OnDemand,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,41 +59,76 @@ impl Registry {
         Registry::default()
     }
 
-    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), TakenName> {
+    pub fn add(&self, tool: Arc<dyn Tool>) -> Result<(), TakenName> {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         let name = &tool.spec().name;
-        if self.tools.iter().any(|other| other.spec().name == *name) {
+        if entries.iter().any(|other| other.tool.spec().name == *name) {
             return Err(TakenName(name.clone()));
         }
-        self.tools.push(tool);
+        entries.push(Entry { tool, offer: Offered::Always });
         Ok(())
     }
 
-    /// The tools that `keep` wants.
+    /// Takes away the tools that `unwanted` names.
+    pub fn remove(&self, unwanted: impl Fn(&ToolSpec) -> bool) {
+        self.entries
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|entry| !unwanted(entry.tool.spec()));
+    }
+
+    /// Offers a tool always or on demand. Whether there is such a tool.
+    pub fn offer(&self, name: &str, offer: Offered) -> bool {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.iter_mut().find(|entry| entry.tool.spec().name == name);
+        entry.map(|entry| entry.offer = offer).is_some()
+    }
+
+    /// A list of its own, with the tools that `keep` wants.
     pub fn with(&self, keep: impl Fn(&ToolSpec) -> bool) -> Registry {
-        Registry { tools: self.tools.iter().filter(|tool| keep(tool.spec())).cloned().collect() }
+        let kept = self.read().iter().filter(|entry| keep(entry.tool.spec())).cloned().collect();
+        Registry { entries: Arc::new(RwLock::new(kept)) }
     }
 
     /// The tool of this name, or the one an older name means.
-    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        let find = |wanted: &str| self.tools.iter().find(|tool| tool.spec().name == wanted);
+    pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        let entries = self.read();
+        let find = |wanted: &str| {
+            entries.iter().find(|entry| entry.tool.spec().name == wanted).map(|entry| entry.tool.clone())
+        };
         find(name).or_else(|| CALLABLE_ALIASES.contains(&name).then(|| find(canonical(name))).flatten())
     }
 
     /// A tool whose name looks like this one.
-    pub fn nearest(&self, name: &str) -> Option<&str> {
-        nearest(name, self.names())
+    pub fn nearest(&self, name: &str) -> Option<String> {
+        let names = self.names();
+        nearest(name, names.iter().map(String::as_str)).map(str::to_owned)
     }
 
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tools.iter().map(|tool| tool.spec().name.as_str())
+    /// Every tool that can be called.
+    pub fn names(&self) -> Vec<String> {
+        self.read().iter().map(|entry| entry.tool.spec().name.clone()).collect()
     }
 
-    pub fn specs(&self) -> impl Iterator<Item = &Arc<ToolSpec>> {
-        self.tools.iter().map(|tool| tool.spec())
+    /// What the model is offered now.
+    pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
+        self.specs_of(Offered::Always)
+    }
+
+    pub fn specs_of(&self, offer: Offered) -> Vec<Arc<ToolSpec>> {
+        self.read()
+            .iter()
+            .filter(|entry| entry.offer == offer)
+            .map(|entry| entry.tool.spec().clone())
+            .collect()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.tools.is_empty()
+        self.read().is_empty()
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Vec<Entry>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,7 +160,7 @@ impl Selection {
         tools: impl IntoIterator<Item = Arc<dyn Tool>>,
         permissions: &Permissions,
     ) -> Registry {
-        let mut registry = Registry::new();
+        let registry = Registry::new();
         for tool in tools {
             let name = &tool.spec().name;
             if self.keeps(name) && !permissions.removes(name) {

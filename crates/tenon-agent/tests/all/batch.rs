@@ -139,10 +139,12 @@ fn the_journal_has_the_intent_before_the_effect() {
         .records()
         .iter()
         .map(|record| match record {
+            tenon_core::TurnRecord::UserMessage { .. } => "told",
+            tenon_core::TurnRecord::Compacted { .. } => "compacted",
             tenon_core::TurnRecord::ModelTurn { .. } => "turn",
             tenon_core::TurnRecord::ToolStarted { .. } => "started",
             tenon_core::TurnRecord::ToolFinished { .. } => "finished",
         })
         .collect();
-    assert_eq!(kinds, ["turn", "started", "finished", "turn"]);
+    assert_eq!(kinds, ["told", "turn", "started", "finished", "turn"]);
 }

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use tenon_agent::{Agent, Audience, EventSink, Limits, SchemaMode, Stop};
+use tenon_agent::{Agent, Audience, Limits, SchemaMode, Stop};
 use tenon_contract::{Contract, Schema};
 use tenon_core::ApprovalMode;
 use tenon_core::{
-    Args, BoxFut, Cancel, Delta, DeltaStream, Event, EventKind, FinishReason, Id, IdSource, MemoryJournal,
-    ModelClient, ModelError, NoBudget, NoClient, Outcome, Request, RunInfo, Tool, ToolCtx, ToolKind,
-    ToolOutcome, ToolSpec,
+    Args, BoxFut, Cancel, Delta, DeltaStream, Event, EventKind, EventSink, FinishReason, Id, IdSource,
+    MemoryJournal, Message, ModelClient, ModelError, NoBudget, NoClient, Outcome, Request, RunInfo, Tool,
+    ToolCtx, ToolKind, ToolOutcome, ToolSpec,
 };
 use tenon_tools::{PermissionOptions, Permissions, Registry, Rule};
 
@@ -105,7 +105,7 @@ impl Scene {
 
     pub fn play(self) -> Played {
         let log = Arc::new(Mutex::new(Vec::new()));
-        let mut registry = Registry::new();
+        let registry = Registry::new();
         for (name, kind) in [("look", ToolKind::Read), ("write_file", ToolKind::Edit)] {
             let spec = ToolSpec {
                 name: name.into(),
@@ -135,7 +135,8 @@ impl Scene {
         let agent = Agent {
             model: Arc::clone(&model) as Arc<dyn ModelClient>,
             system: "system".into(),
-            prompt: "prompt".into(),
+            history: Vec::new(),
+            prompt: Some(Message::user("prompt")),
             registry,
             permissions,
             contract,
@@ -163,7 +164,8 @@ impl Scene {
         };
         let sink = Arc::new(Recorded::default());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let outcome = runtime.block_on(tenon_agent::run(agent, Arc::clone(&sink) as Arc<dyn EventSink>));
+        let outcome =
+            runtime.block_on(tenon_agent::run(agent, Arc::clone(&sink) as Arc<dyn EventSink>)).outcome;
         let events = sink.0.lock().unwrap().clone();
         let ran = log.lock().unwrap().clone();
         Played { outcome, events, ran, model, journal }

@@ -71,7 +71,7 @@ fn selections() {
             .map(|name| bench.tool(name))
             .chain(mcp_and_contract.iter().map(|name| named(name)));
         let registry = selection.registry(tools, &denying(deny));
-        assert_eq!(registry.names().collect::<Vec<&str>>(), wanted, "{selection:?} {deny:?}");
+        assert_eq!(registry.names(), wanted, "{selection:?} {deny:?}");
     }
 }
 
@@ -88,18 +88,18 @@ fn names_are_found_by_older_names_and_suggested() {
     assert_eq!(name("search_file_content").as_deref(), Some("grep_search"));
     assert_eq!(name("replace").as_deref(), Some("edit"));
     assert_eq!(name("Bash"), None, "names of rules are not names of tools");
-    assert_eq!(bench.tools.nearest("readfile"), Some("read_file"));
+    assert_eq!(bench.tools.nearest("readfile"), Some("read_file".to_owned()));
     assert_eq!(bench.tools.nearest("grep"), None);
     assert_eq!(bench.tools.nearest("order_pizza"), None);
 }
 
 #[test]
 fn a_name_is_given_once() {
-    let mut registry = Registry::new();
+    let registry = Registry::new();
     registry.add(named("a")).unwrap();
     assert_eq!(registry.add(named("a")), Err(TakenName("a".to_owned())));
     assert!(registry.with(|spec| spec.name != "a").is_empty());
-    assert_eq!(registry.specs().count(), 1);
+    assert_eq!(registry.specs().len(), 1);
 }
 
 #[test]

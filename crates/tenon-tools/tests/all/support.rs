@@ -51,7 +51,7 @@ impl Bench {
             hidden: setup.hidden,
         })
         .unwrap();
-        let mut tools = Registry::new();
+        let tools = Registry::new();
         builtin_tools(workspace, setup.shell).into_iter().for_each(|tool| tools.add(tool).unwrap());
         Bench { base, tools, cancel: Cancel::new(), progress: Arc::default() }
     }
@@ -81,6 +81,8 @@ impl Bench {
         ToolCtx {
             call_id: "call_1".to_owned(),
             cancel: self.cancel.clone(),
+            client: Arc::new(tenon_core::NoClient),
+            sink: Arc::new(tenon_core::NoSink),
             progress: Arc::new(move |sign| progress.lock().unwrap().push(sign)),
         }
     }

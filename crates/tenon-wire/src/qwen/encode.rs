@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use tenon_core::{Ending, Event, EventKind, Id, Outcome, RunInfo, ToolProgress, ToolReport};
+use tenon_core::{Ending, Event, EventKind, Id, Outcome, RunInfo, TaskEnd, ToolProgress};
 
 use super::result::result_line;
 use super::turn::Turn;
 use super::types::{
-    Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, ModelFallback, ModelFallbackData, Progress, Raw,
-    StreamEvent, StreamEventLine, System, Usage, UserBlock, UserLine, UserMessage, UserRole, Uuid,
+    CompactBoundaryData, Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, ModelFallbackData, Notice,
+    Progress, Raw, StreamEvent, StreamEventLine, System, TaskNotificationData, TaskStartedData, TaskUsage,
+    Usage, UserBlock, UserLine, UserMessage, UserRole, Uuid,
 };
 use crate::cap::capped;
 use crate::json_line;
@@ -99,17 +100,13 @@ impl QwenEncoder {
             EventKind::Retrying { .. } => turn.abandon(&mut sink),
             EventKind::ModelFallback { from, to, status, fallback } => {
                 turn.abandon(&mut sink);
-                sink.line(&Line::System(System::ModelFallback(ModelFallback {
-                    uuid: Uuid(event.id),
-                    session_id: sink.session_id,
-                    parent_tool_use_id: sink.parent,
-                    data: ModelFallbackData {
-                        from_model: from,
-                        to_model: to,
-                        status_code: *status,
-                        fallback_index: *fallback,
-                    },
-                })));
+                let data = ModelFallbackData {
+                    from_model: from,
+                    to_model: to,
+                    status_code: *status,
+                    fallback_index: *fallback,
+                };
+                sink.line(&Line::System(System::ModelFallback(sink.notice(data))));
             }
             EventKind::StructuredPartial { call_id, snapshot } => {
                 sink.stream_event(StreamEvent::StructuredPartial {
@@ -124,7 +121,35 @@ impl QwenEncoder {
                     content: shown_progress(progress),
                 });
             }
-            EventKind::ToolFinished(report) => write_tool_result(report, &mut sink),
+            EventKind::ToolFinished(report) => {
+                let result = UserBlock::ToolResult {
+                    tool_use_id: &report.call_id,
+                    is_error: report.error.is_some(),
+                    content: capped(&report.content),
+                };
+                write_user(result, &mut sink);
+            }
+            EventKind::UserMessage { text, .. } => {
+                write_user(UserBlock::Text { text: capped(text) }, &mut sink);
+            }
+            EventKind::TaskStarted(task) => {
+                let data = TaskStartedData {
+                    task_id: &task.task_id,
+                    tool_use_id: task.call_id.as_deref(),
+                    kind: task.kind.name(),
+                    description: &task.description,
+                };
+                sink.line(&Line::System(System::TaskStarted(sink.notice(data))));
+            }
+            EventKind::TaskEnded(task) => write_task_ended(task, &mut sink),
+            EventKind::Compacted { trigger, before_tokens, after_tokens } => {
+                let data = CompactBoundaryData {
+                    trigger: trigger.name(),
+                    before_tokens: *before_tokens,
+                    after_tokens: *after_tokens,
+                };
+                sink.line(&Line::System(System::CompactBoundary(sink.notice(data))));
+            }
             EventKind::Heartbeat => write_heartbeat(event, &mut sink),
             EventKind::RunFinished(outcome) => {
                 turn.finish(Usage::default(), &mut sink);
@@ -161,17 +186,28 @@ fn write_init(info: &RunInfo, sink: &mut Sink<'_>) {
     })));
 }
 
-fn write_tool_result(report: &ToolReport, sink: &mut Sink<'_>) {
-    let result = UserBlock::ToolResult {
-        tool_use_id: &report.call_id,
-        is_error: report.error.is_some(),
-        content: capped(&report.content),
+fn write_task_ended(task: &TaskEnd, sink: &mut Sink<'_>) {
+    let data = TaskNotificationData {
+        task_id: &task.task_id,
+        tool_use_id: task.call_id.as_deref(),
+        kind: task.kind.name(),
+        status: task.status.name(),
+        summary: &task.summary,
+        output_file: task.output_file.as_ref().map(|path| path.to_string_lossy()),
+        usage: TaskUsage {
+            total_tokens: task.usage.map_or(0, |usage| usage.total),
+            duration_ms: task.duration_ms,
+        },
     };
+    sink.line(&Line::System(System::TaskNotification(sink.notice(data))));
+}
+
+fn write_user(block: UserBlock<'_>, sink: &mut Sink<'_>) {
     sink.line(&Line::User(UserLine {
         uuid: Uuid(sink.event_id),
         session_id: sink.session_id,
         parent_tool_use_id: sink.parent,
-        message: UserMessage { role: UserRole::User, content: [result] },
+        message: UserMessage { role: UserRole::User, content: [block] },
     }));
 }
 
@@ -224,7 +260,16 @@ pub(super) struct Sink<'a> {
     stream_events: u64,
 }
 
-impl Sink<'_> {
+impl<'a> Sink<'a> {
+    fn notice<Data>(&self, data: Data) -> Notice<'a, Data> {
+        Notice {
+            uuid: Uuid(self.event_id),
+            session_id: self.session_id,
+            parent_tool_use_id: self.parent,
+            data,
+        }
+    }
+
     pub fn line(&mut self, line: &Line<'_>) {
         match self.framing {
             Framing::Lines => {

@@ -58,7 +58,10 @@ pub(crate) enum Line<'a> {
 pub(crate) enum System<'a> {
     Init(Init<'a>),
     Heartbeat(Heartbeat),
-    ModelFallback(ModelFallback<'a>),
+    ModelFallback(Notice<'a, ModelFallbackData<'a>>),
+    TaskStarted(Notice<'a, TaskStartedData<'a>>),
+    TaskNotification(Notice<'a, TaskNotificationData<'a>>),
+    CompactBoundary(Notice<'a, CompactBoundaryData>),
 }
 
 /// The first line of every run: who runs, with what.
@@ -117,16 +120,58 @@ pub(crate) enum HeartbeatStatus {
     Ok,
 }
 
-/// A model could not answer, and another one is asked from here on.
+/// Something that happened beside the conversation.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct ModelFallback<'a> {
+#[schemars(rename = "{Data}Notice")]
+pub(crate) struct Notice<'a, Data> {
     pub uuid: Uuid,
     pub session_id: Uuid,
     pub parent_tool_use_id: Option<&'a str>,
-    pub data: ModelFallbackData<'a>,
+    pub data: Data,
 }
 
-/// Who gave up, and who takes over.
+/// Work goes on in the background; exactly one `task_notification` ends it.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TaskStartedData<'a> {
+    pub task_id: &'a str,
+    /// The call that started it.
+    pub tool_use_id: Option<&'a str>,
+    /// `shell`, `monitor` or `agent`.
+    pub kind: &'a str,
+    pub description: &'a str,
+}
+
+/// How background work ended.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TaskNotificationData<'a> {
+    pub task_id: &'a str,
+    pub tool_use_id: Option<&'a str>,
+    pub kind: &'a str,
+    /// `completed`, `failed` or `cancelled`.
+    pub status: &'a str,
+    pub summary: &'a str,
+    pub output_file: Option<Cow<'a, str>>,
+    pub usage: TaskUsage,
+}
+
+/// What the work took.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TaskUsage {
+    /// Tokens of a sub-agent; 0 for commands.
+    pub total_tokens: u64,
+    pub duration_ms: u64,
+}
+
+/// Older parts of the conversation were replaced by a summary.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct CompactBoundaryData {
+    /// `auto` or `manual`.
+    pub trigger: &'static str,
+    pub before_tokens: u64,
+    pub after_tokens: u64,
+}
+
+/// A model could not answer, and another one is asked from here on: who gave up, and who takes over.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ModelFallbackData<'a> {
@@ -239,6 +284,8 @@ pub(crate) enum UserBlock<'a> {
         /// At most 60 KiB as JSON; longer output has its middle left out.
         content: Cow<'a, str>,
     },
+    /// What the model was told between turns.
+    Text { text: Cow<'a, str> },
 }
 
 /// A piece of a message while it arrives. Only with `--include-partial-messages`.
