@@ -1,0 +1,1 @@
+//! Many turns with one history: session files and resumption.

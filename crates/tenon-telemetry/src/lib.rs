@@ -1,0 +1,1 @@
+//! OTLP out of durable events.
