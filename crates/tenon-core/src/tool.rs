@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::{Cancel, Client, EventSink};
+use crate::{Cancel, Client, EventSink, Metrics};
 
 /// How a tool is described to the model and to the permission rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +67,8 @@ pub struct ToolOutcome {
     pub error: Option<ToolErrorKind>,
     pub lines_added: u64,
     pub lines_removed: u64,
+    /// What an agent used that worked for this call; it counts as the caller's.
+    pub metrics: Option<Box<Metrics>>,
 }
 
 impl ToolOutcome {

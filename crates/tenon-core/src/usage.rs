@@ -41,6 +41,18 @@ impl Metrics {
         self.models.values().for_each(|model| sum.add(model.usage));
         sum
     }
+
+    /// Adds what another agent did: a sub-agent's work is its caller's.
+    pub fn merge(&mut self, other: &Metrics) {
+        for (name, model) in &other.models {
+            self.models.entry(name.clone()).or_default().merge(model);
+        }
+        for (name, tool) in &other.tools {
+            self.tools.entry(name.clone()).or_default().merge(tool);
+        }
+        self.lines_added += other.lines_added;
+        self.lines_removed += other.lines_removed;
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,12 +63,32 @@ pub struct ModelMetrics {
     pub usage: Usage,
 }
 
+impl ModelMetrics {
+    pub fn merge(&mut self, other: &ModelMetrics) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.latency_ms += other.latency_ms;
+        self.usage.add(other.usage);
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolMetrics {
     pub success: u64,
     pub fail: u64,
     pub duration_ms: u64,
     pub decisions: BTreeMap<Decision, u64>,
+}
+
+impl ToolMetrics {
+    pub fn merge(&mut self, other: &ToolMetrics) {
+        self.success += other.success;
+        self.fail += other.fail;
+        self.duration_ms += other.duration_ms;
+        for (decision, count) in &other.decisions {
+            *self.decisions.entry(*decision).or_default() += count;
+        }
+    }
 }
 
 /// How a tool call came to be allowed or not.

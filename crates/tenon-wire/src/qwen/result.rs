@@ -87,14 +87,7 @@ fn shown_failure(failure: &tenon_core::Failure) -> Failure<'_> {
 fn stats(metrics: &Metrics) -> Stats<'_> {
     let by_name = metrics.tools.iter().map(|(name, tool)| (name.as_str(), ToolStats::from(tool))).collect();
     let mut all = ToolMetrics::default();
-    for tool in metrics.tools.values() {
-        all.success += tool.success;
-        all.fail += tool.fail;
-        all.duration_ms += tool.duration_ms;
-        for (decision, count) in &tool.decisions {
-            *all.decisions.entry(*decision).or_default() += count;
-        }
-    }
+    metrics.tools.values().for_each(|tool| all.merge(tool));
     let all = ToolStats::from(&all);
     Stats {
         models: metrics.models.iter().map(|(name, model)| (name.as_str(), model.into())).collect(),
