@@ -183,6 +183,7 @@ impl Shared {
             heartbeat: None,
             deliver: None,
             cost_usd: None,
+            trace: None,
             warnings: Vec::new(),
         }
     }

@@ -200,6 +200,7 @@ impl Run<'_> {
                     progress: Arc::new(move |progress| {
                         emitter.emit(EventKind::ToolProgress { call_id: call_id.clone(), progress });
                     }),
+                    trace: self.agent.trace.as_ref().map(|trace| trace.call(&call.id)),
                 };
                 // A tool that panics has failed; the run has not.
                 AssertUnwindSafe(tool.call(ctx, args)).catch_unwind().await.unwrap_or_else(|_| {

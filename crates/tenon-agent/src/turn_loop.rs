@@ -10,8 +10,8 @@ use tenon_contract::{Contract, Rejection};
 use tenon_core::{
     Budget, Client, Delta, Ending, ErrorClass, Estimate, EventKind, EventSink, Failure, FinishReason,
     IdSource, Message, Metrics, ModelClient, Origin, Outcome, Part, PermissionDenial, Request, Role, RunInfo,
-    StructuredError, Success, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, ToolSpec, TurnJournal,
-    TurnRecord, Usage, Violation,
+    StructuredError, Success, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, ToolSpec, TraceContext,
+    TurnJournal, TurnRecord, Usage, Violation,
 };
 use tenon_tools::{Permissions, Registry};
 
@@ -57,6 +57,8 @@ pub struct Agent {
     pub deliver: Option<Deliver>,
     /// What the run costs, where that is known beforehand (nothing, on this machine).
     pub cost_usd: Option<f64>,
+    /// The run's place in a distributed trace, when there is one.
+    pub trace: Option<TraceContext>,
     /// What the caller already has to say.
     pub warnings: Vec<String>,
 }

@@ -21,6 +21,7 @@ mod stdin;
 mod stdout;
 mod surroundings;
 mod sys;
+mod trace;
 mod trust_command;
 mod usage;
 

@@ -15,7 +15,7 @@ use tenon_wire::Format;
 use crate::args::RunArgs;
 use crate::result_file::ResultFile;
 use crate::stderr::Reporter;
-use crate::{cli_settings, input, model, surroundings, sys};
+use crate::{cli_settings, input, model, surroundings, sys, trace};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -124,6 +124,7 @@ impl Plan<'_> {
             )),
             warnings: warnings.clone(),
             cost_usd: chosen.cost_usd,
+            trace: trace::from_environment(self.here),
         };
         Ok((agent, temporary))
     }

@@ -35,6 +35,11 @@ impl Id {
         Some(Id(value))
     }
 
+    /// The 128 bits.
+    pub fn bits(self) -> u128 {
+        self.0
+    }
+
     /// The n-th id that belongs to this one, for encoders that write several lines for one event.
     pub fn derive(self, n: u64) -> Id {
         let mixed = mix((self.0 >> 64) as u64 ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -92,7 +97,7 @@ impl IdSource {
 }
 
 /// The finaliser of splitmix64: every input bit reaches every output bit.
-fn mix(mut value: u64) -> u64 {
+pub(crate) fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)

@@ -16,6 +16,7 @@ mod outcome;
 mod ports;
 mod redact;
 mod tool;
+mod trace;
 mod usage;
 
 pub use approval_mode::{ApprovalMode, UnknownMode};
@@ -36,6 +37,7 @@ pub use ports::{
 };
 pub use redact::{DurableEvent, DurableMessage, REDACTED_ARGS, REDACTED_NOTE};
 pub use tool::{Args, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolProgress, ToolSpec};
+pub use trace::TraceContext;
 pub use usage::{Decision, Metrics, ModelMetrics, ToolMetrics, Usage};
 
 /// JSON text that was checked once and is passed on untouched: every digit, every key in its place.

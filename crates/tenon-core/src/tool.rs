@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::{Cancel, Client, EventSink, Metrics};
+use crate::{Cancel, Client, EventSink, Metrics, TraceContext};
 
 /// How a tool is described to the model and to the permission rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,9 @@ pub struct ToolCtx {
     /// Where the run's events go, for tools that run agents of their own.
     pub sink: Arc<dyn EventSink>,
     pub progress: Arc<dyn Fn(ToolProgress) + Send + Sync>,
+    /// The call's place in a distributed trace, for what the tool starts: `TraceContext::variables` for a process,
+    /// `TraceContext::agent` for an agent.
+    pub trace: Option<TraceContext>,
 }
 
 /// Signs of life of a tool that takes long.

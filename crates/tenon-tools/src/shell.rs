@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tenon_core::{Args, BoxFut, Tool, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolProgress, ToolSpec};
+use tenon_core::{
+    Args, BoxFut, Tool, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolProgress, ToolSpec, TraceContext,
+};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
@@ -113,8 +115,12 @@ impl RunShellCommand {
     async fn run(&self, ctx: ToolCtx, args: Args) -> Result<ToolOutcome, Refusal> {
         let order = self.order(&args)?;
         let start = Instant::now();
-        let mut running =
-            Running::start(&order, &self.options, Capture::new(self.workspace.outputs.clone(), NAME))?;
+        let mut running = Running::start(
+            &order,
+            &self.options,
+            ctx.trace.as_ref(),
+            Capture::new(self.workspace.outputs.clone(), NAME),
+        )?;
         let end = running.watch(&ctx, start, order.timeout, self.options.heartbeat).await;
         let left = running.clear_up(&end).await;
         let group = running.group.group.id();
@@ -220,12 +226,17 @@ struct Running {
 }
 
 impl Running {
-    fn start(order: &Order, options: &ShellOptions, capture: Capture) -> Result<Running, Refusal> {
+    fn start(
+        order: &Order,
+        options: &ShellOptions,
+        trace: Option<&TraceContext>,
+        capture: Capture,
+    ) -> Result<Running, Refusal> {
         let unstarted =
             |error: std::io::Error| Refusal::failed(format!("`bash` cannot be started: {error}."));
         let (reader, writer) = std::io::pipe().map_err(unstarted)?;
         let pipe = pipe::Receiver::from_owned_fd(reader.into()).map_err(unstarted)?;
-        let child = spawn(&order.command, &order.folder, options, writer).map_err(unstarted)?;
+        let child = spawn(&order.command, &order.folder, options, trace, writer).map_err(unstarted)?;
         let group = child
             .id()
             .and_then(ProcessGroup::of)
@@ -322,6 +333,7 @@ fn spawn(
     text: &str,
     folder: &Path,
     options: &ShellOptions,
+    trace: Option<&TraceContext>,
     output: std::io::PipeWriter,
 ) -> std::io::Result<Child> {
     let mut command = Command::new("bash");
@@ -336,6 +348,12 @@ fn spawn(
         .stdout(output.try_clone()?)
         .stderr(output)
         .kill_on_drop(true);
+    for (name, value) in trace.map(TraceContext::variables).into_iter().flatten() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     sys::in_new_session(&mut command);
     command.spawn()
 }

@@ -160,6 +160,7 @@ impl Scene {
             heartbeat: None,
             deliver: None,
             cost_usd: None,
+            trace: None,
             warnings: Vec::new(),
         };
         let sink = Arc::new(Recorded::default());

@@ -84,6 +84,7 @@ impl Bench {
             client: Arc::new(tenon_core::NoClient),
             sink: Arc::new(tenon_core::NoSink),
             progress: Arc::new(move |sign| progress.lock().unwrap().push(sign)),
+            trace: None,
         }
     }
 
