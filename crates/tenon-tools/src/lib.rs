@@ -31,6 +31,7 @@ mod running;
 mod shell;
 mod shell_rule;
 mod sys;
+mod tasks;
 mod walk;
 mod workspace;
 mod write_file;
@@ -43,4 +44,8 @@ pub use registry::{Offered, Registry, Selection, TakenName};
 pub use rule::{Rule, RuleError, split_rules};
 pub use running::kill_running_commands;
 pub use shell::ShellOptions;
+pub use tasks::{
+    NewTask, NotStarted, Notice, PromoteError, Settled, StopError, StoppedBy, TaskEvent, TaskHandle,
+    TaskInfo, Tasks,
+};
 pub use workspace::{Hidden, Workspace, WorkspaceOptions};
