@@ -255,6 +255,7 @@ impl Run<'_> {
             name: call.name.clone(),
             terminal: call.terminal,
             content: outcome.display.unwrap_or_else(|| result.content.clone()),
+            drawing: outcome.drawing,
             stored,
             error: outcome.error,
             duration_ms,

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{Id, Origin, Outcome, Part, RawJson, Timestamp, ToolErrorKind, ToolProgress, Usage};
+use crate::{Id, Origin, Outcome, Part, RawJson, Timestamp, ToolDisplay, ToolErrorKind, ToolProgress, Usage};
 
 #[derive(Clone, Debug)]
 pub struct Event {
@@ -129,6 +129,8 @@ pub struct ToolReport {
     pub terminal: bool,
     /// What a client is shown.
     pub content: String,
+    /// What clients that draw more than text are shown. Never stored.
+    pub drawing: Option<Box<ToolDisplay>>,
     /// What may be stored instead of `content`.
     pub stored: Option<String>,
     pub error: Option<ToolErrorKind>,

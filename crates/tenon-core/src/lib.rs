@@ -8,6 +8,7 @@
 //! the environment. It holds data and traits, and no I/O.
 
 mod approval_mode;
+mod display;
 mod event;
 mod id;
 mod message;
@@ -20,6 +21,7 @@ mod trace;
 mod usage;
 
 pub use approval_mode::{ApprovalMode, UnknownMode};
+pub use display::{FileDiff, TaskExecution, TodoItem, TodoStatus, ToolDisplay};
 pub use event::{
     CompactTrigger, Event, EventKind, PartKind, PermissionDenial, RunInfo, TaskEnd, TaskKind, TaskStart,
     TaskStatus, ToolReport,

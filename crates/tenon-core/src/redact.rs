@@ -50,6 +50,7 @@ impl Event {
             EventKind::PartDelta { part, .. } => EventKind::PartDelta { part: *part, text: String::new() },
             EventKind::ToolFinished(report) => {
                 let mut report = report.clone();
+                report.drawing = None;
                 if let Some(stored) = report.stored.take() {
                     report.content = stored;
                 }

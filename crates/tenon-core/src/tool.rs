@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::{Cancel, Client, EventSink, Metrics, TraceContext};
+use crate::{Cancel, Client, EventSink, Metrics, ToolDisplay, TraceContext};
 
 /// How a tool is described to the model and to the permission rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +67,8 @@ pub struct ToolOutcome {
     pub content: String,
     /// What clients are shown, where that is better than `content`.
     pub display: Option<String>,
+    /// What clients that draw more than text are shown.
+    pub drawing: Option<Box<ToolDisplay>>,
     pub error: Option<ToolErrorKind>,
     pub lines_added: u64,
     pub lines_removed: u64,

@@ -4,12 +4,6 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-use similar::{ChangeTag, TextDiff};
-
-/// Counting changed lines is a courtesy: past this the count is an approximation.
-const DIFF_TIME: Duration = Duration::from_millis(200);
 
 /// Distinguishes the temporary files of parallel writes.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -39,16 +33,6 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     }
     file.sync_data()?;
     fs::rename(&temporary.0, path)
-}
-
-/// Lines added and removed between two texts.
-pub(crate) fn changed_lines(old: &str, new: &str) -> (u64, u64) {
-    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(old, new);
-    diff.iter_all_changes().fold((0, 0), |(added, removed), change| match change.tag() {
-        ChangeTag::Insert => (added + 1, removed),
-        ChangeTag::Delete => (added, removed + 1),
-        ChangeTag::Equal => (added, removed),
-    })
 }
 
 /// Removed when it was not renamed away.

@@ -9,7 +9,7 @@ use tenon_core::{Args, ToolKind, ToolOutcome, ToolSpec};
 
 use crate::Workspace;
 use crate::args::{ArgReader, Refusal};
-use crate::atomic_write;
+use crate::diff::changed;
 use crate::file_tool::{FileTool, Work};
 use crate::nearest::likeness;
 use crate::output::first_chars;
@@ -81,8 +81,7 @@ fn edit(spec: &ToolSpec, workspace: &Workspace, args: &Args) -> Result<ToolOutco
             return Err(Refusal::failed(missing(workspace, given, &path)));
         }
         store(workspace, given, &path, new)?;
-        let lines_added = new.lines().count() as u64;
-        return Ok(ToolOutcome { lines_added, ..ToolOutcome::ok(format!("Created `{shown}`.")) });
+        return Ok(changed(format!("Created `{shown}`."), &shown, "", new));
     };
     if old.is_empty() {
         return Err(Refusal::failed(format!(
@@ -98,12 +97,11 @@ fn edit(spec: &ToolSpec, workspace: &Workspace, args: &Args) -> Result<ToolOutco
     let Replaced { text, times, line } =
         replace(&before, old, new, count).map_err(|why| Refusal::failed(why.say(given)))?;
     store(workspace, given, &path, &text)?;
-    let (lines_added, lines_removed) = atomic_write::changed_lines(&before, &text);
     let message = match times {
         1 => format!("Edited `{shown}` at line {line}."),
         n => format!("Edited `{shown}` in {n} places, the first at line {line}."),
     };
-    Ok(ToolOutcome { lines_added, lines_removed, ..ToolOutcome::ok(message) })
+    Ok(changed(message, &shown, &before, &text))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,7 @@ mod atomic_write;
 mod blocking;
 mod builtin;
 mod capture;
+mod diff;
 mod edit;
 mod exit_status;
 mod file_tool;

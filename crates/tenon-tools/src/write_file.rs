@@ -11,6 +11,7 @@ use tenon_core::{Args, ToolKind, ToolOutcome, ToolSpec};
 use crate::Workspace;
 use crate::args::{ArgReader, Refusal};
 use crate::atomic_write;
+use crate::diff::changed;
 use crate::file_tool::{FileTool, Work};
 use crate::workspace::{Fingerprint, PriorRead};
 
@@ -43,15 +44,17 @@ fn write(spec: &ToolSpec, workspace: &Workspace, args: &Args) -> Result<ToolOutc
     let path = workspace.resolve(given)?;
     let old = existing(workspace, given, &path)?;
     store(workspace, given, &path, content)?;
-    let (lines_added, lines_removed) = match &old {
-        Existing::None | Existing::Uncounted => (content.lines().count() as u64, 0),
-        Existing::Text(old) => atomic_write::changed_lines(old, content),
-    };
     let shown = workspace.show(&path);
     let lines = content.lines().count();
     let did = if matches!(old, Existing::None) { "Created" } else { "Replaced" };
     let message = format!("{did} `{shown}` ({lines} {}).", if lines == 1 { "line" } else { "lines" });
-    Ok(ToolOutcome { lines_added, lines_removed, ..ToolOutcome::ok(message) })
+    Ok(match old {
+        Existing::None => changed(message, &shown, "", content),
+        Existing::Text(old) => changed(message, &shown, &old, content),
+        Existing::Uncounted => {
+            ToolOutcome { lines_added: content.lines().count() as u64, ..ToolOutcome::ok(message) }
+        }
+    })
 }
 
 /// Writes the file and remembers what it now holds, so that it can be changed again without reading it.

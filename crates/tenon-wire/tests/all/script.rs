@@ -155,6 +155,7 @@ impl Script {
             name: name.to_owned(),
             terminal: name == "structured_output",
             content: content.to_owned(),
+            drawing: None,
             stored: None,
             error,
             duration_ms: 5,
