@@ -29,6 +29,7 @@ mod read_file;
 mod registry;
 mod rule;
 mod running;
+mod sandbox;
 mod shell;
 mod shell_rule;
 mod sys;
@@ -44,6 +45,7 @@ pub use permission::{AllowedBy, PermissionOptions, Permissions, Verdict};
 pub use registry::{Offered, Registry, Selection, TakenName};
 pub use rule::{Rule, RuleError, split_rules};
 pub use running::kill_running_commands;
+pub use sandbox::{KernelSupport, NetworkAccess, Sandbox, SandboxError, SandboxMode, SandboxOptions};
 pub use shell::ShellOptions;
 pub use tasks::{
     NewTask, NotStarted, Notice, PromoteError, Settled, StopError, StoppedBy, TaskEvent, TaskHandle,

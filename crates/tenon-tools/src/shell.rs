@@ -20,13 +20,13 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::Workspace;
 use crate::args::{ArgReader, Refusal, outcome};
 use crate::capture::Capture;
 use crate::exit_status::{is_failure, signal_name};
 use crate::output::first_chars;
 use crate::running::GroupGuard;
 use crate::sys::{self, ProcessGroup};
+use crate::{Sandbox, Workspace};
 
 const NAME: &str = "run_shell_command";
 /// Long enough for most builds; a model can ask for more.
@@ -56,6 +56,8 @@ pub struct ShellOptions {
     pub env_remove: Vec<String>,
     /// Names that commands get all the same.
     pub env_pass: Vec<String>,
+    /// What binds every command, if anything does.
+    pub sandbox: Option<Sandbox>,
 }
 
 impl ShellOptions {
@@ -67,6 +69,7 @@ impl ShellOptions {
             environment: environment.into_iter().collect(),
             env_remove: Vec::new(),
             env_pass: Vec::new(),
+            sandbox: None,
         }
     }
 }
@@ -355,6 +358,9 @@ fn spawn(
         };
     }
     sys::in_new_session(&mut command);
+    if let Some(sandbox) = &options.sandbox {
+        sys::confine(&mut command, sandbox.confinement().map_err(std::io::Error::other)?);
+    }
     command.spawn()
 }
 
