@@ -175,6 +175,7 @@ impl Shared {
                 model: MODEL.into(),
                 permission_mode: ApprovalMode::Default.name().into(),
                 tools: self.registry.names(),
+                agents: Vec::new(),
                 cli_version: env!("CARGO_PKG_VERSION").into(),
             },
             ids: Arc::new(ids),

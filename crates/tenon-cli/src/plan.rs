@@ -92,6 +92,7 @@ impl Plan<'_> {
             model: chosen.model,
             permission_mode: permissions.mode().name().to_owned(),
             tools,
+            agents: Vec::new(),
             cli_version: VERSION.to_owned(),
         };
         warnings.iter().for_each(|warning| self.reporter.warn(warning));

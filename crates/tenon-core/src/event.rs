@@ -118,6 +118,8 @@ pub struct RunInfo {
     pub permission_mode: String,
     /// Names of all registered tools.
     pub tools: Vec<String>,
+    /// Names of the agents that may be asked to help.
+    pub agents: Vec<String>,
     pub cli_version: String,
 }
 

@@ -34,8 +34,8 @@ pub use outcome::{
 };
 pub use ports::{
     BoxFut, Budget, Cancel, Client, ClientError, Estimate, EventSink, Exceeded, HookCall, HookReply, JsonRpc,
-    MemoryJournal, ModelClient, NoBudget, NoClient, NoSink, Origin, PermissionAsk, PermissionReply,
-    Reservation, Tool, TurnJournal, TurnRecord,
+    MemoryJournal, ModelClient, NoBudget, NoClient, NoJournal, NoSink, Origin, PermissionAsk,
+    PermissionReply, Reservation, Tool, TurnJournal, TurnRecord,
 };
 pub use redact::{DurableEvent, DurableMessage, REDACTED_ARGS, REDACTED_NOTE};
 pub use tool::{Args, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolProgress, ToolSpec};

@@ -177,6 +177,16 @@ impl Origin {
     }
 }
 
+/// Nothing is kept: what an agent does for another is that one's to keep, as the result of a call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoJournal;
+
+impl TurnJournal for NoJournal {
+    fn write(&self, _record: TurnRecord) -> BoxFut<'_, io::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
 /// A journal that lives as long as the process.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal(Arc<Mutex<Vec<TurnRecord>>>);

@@ -149,7 +149,8 @@ fn event_json(kind: &EventKind) -> (&'static str, Value) {
             "run_started",
             json!({
                 "session_id": info.session_id, "cwd": info.cwd, "model": info.model,
-                "permission_mode": info.permission_mode, "tools": info.tools, "cli_version": info.cli_version,
+                "permission_mode": info.permission_mode, "tools": info.tools, "agents": info.agents,
+                "cli_version": info.cli_version,
             }),
         ),
         EventKind::TurnStarted { turn, model } => ("turn_started", json!({ "turn": turn, "model": model })),

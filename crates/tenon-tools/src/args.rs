@@ -8,7 +8,7 @@ const NAMES_SHOWN: usize = 3;
 
 /// Why a call did not do what it was asked to.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub struct Refusal {
     pub kind: ToolErrorKind,
     pub message: String,
 }
@@ -48,7 +48,7 @@ pub(crate) fn outcome(result: Result<ToolOutcome, Refusal>) -> ToolOutcome {
 }
 
 /// The arguments of one call, checked against nothing but what is asked of them.
-pub(crate) struct ArgReader<'a> {
+pub struct ArgReader<'a> {
     spec: &'a ToolSpec,
     args: &'a Args,
 }

@@ -38,11 +38,12 @@ mod walk;
 mod workspace;
 mod write_file;
 
+pub use args::{ArgReader, Refusal};
 pub use builtin::builtin_tools;
 pub use output::OutputStore;
 pub use paths::PathError;
 pub use permission::{AllowedBy, PermissionOptions, Permissions, Verdict};
-pub use registry::{Offered, Registry, Selection, TakenName};
+pub use registry::{Offered, Registry, Selection, TakenName, WeakRegistry};
 pub use rule::{Rule, RuleError, split_rules};
 pub use running::kill_running_commands;
 pub use sandbox::{KernelSupport, NetworkAccess, Sandbox, SandboxError, SandboxMode, SandboxOptions};

@@ -1,6 +1,6 @@
 //! Which tools the model is offered, and which one a name means. Whether a call may run is in `permission.rs`.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use tenon_core::{Tool, ToolSpec};
 
@@ -41,6 +41,17 @@ struct Entry {
     offer: Offered,
 }
 
+/// A list of tools as one of its tools may hold it, without keeping itself alive.
+#[derive(Clone)]
+pub struct WeakRegistry(Weak<RwLock<Vec<Entry>>>);
+
+impl WeakRegistry {
+    /// `None` once the run is over.
+    pub fn upgrade(&self) -> Option<Registry> {
+        self.0.upgrade().map(|entries| Registry { entries })
+    }
+}
+
 /// Whether the model is told of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
@@ -67,6 +78,17 @@ impl Registry {
         }
         entries.push(Entry { tool, offer: Offered::Always });
         Ok(())
+    }
+
+    /// Puts a tool in the place of the one that has its name. Whether there was one.
+    pub fn replace(&self, tool: Arc<dyn Tool>) -> bool {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.iter_mut().find(|entry| entry.tool.spec().name == tool.spec().name);
+        entry.map(|entry| entry.tool = tool).is_some()
+    }
+
+    pub fn downgrade(&self) -> WeakRegistry {
+        WeakRegistry(Arc::downgrade(&self.entries))
     }
 
     /// Takes away the tools that `unwanted` names.

@@ -153,6 +153,7 @@ impl Scene {
                 model: "scripted".into(),
                 permission_mode: "yolo".into(),
                 tools: Vec::new(),
+                agents: Vec::new(),
                 cli_version: "0".into(),
             },
             audience: self.audience,

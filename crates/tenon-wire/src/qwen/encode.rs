@@ -179,7 +179,7 @@ fn write_init(info: &RunInfo, sink: &mut Sink<'_>) {
         permission_mode: &info.permission_mode,
         slash_commands: &[],
         qwen_code_version: &info.cli_version,
-        agents: &[],
+        agents: &info.agents,
         permission_mode_camel: &info.permission_mode,
         schema_version: SCHEMA_VERSION,
         cli_version: &info.cli_version,
