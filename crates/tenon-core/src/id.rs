@@ -116,6 +116,30 @@ impl Timestamp {
     pub fn seconds(self) -> u64 {
         self.0 / 1000
     }
+
+    /// As in `2026-08-21T16:16:56.123Z`.
+    pub fn to_iso8601(self) -> String {
+        let (days, in_day) = (self.0 / MS_PER_DAY, self.0 % MS_PER_DAY);
+        let (year, month, day) = civil_from_days(days);
+        let (hours, minutes) = (in_day / 3_600_000, in_day / 60_000 % 60);
+        let (seconds, ms) = (in_day / 1000 % 60, in_day % 1000);
+        format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{ms:03}Z")
+    }
+}
+
+const MS_PER_DAY: u64 = 86_400_000;
+
+/// Year, month and day of a count of days since 1970, in the Gregorian calendar: years are counted from
+/// March, so that the leap day comes last, in eras of 400 years.
+fn civil_from_days(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]
@@ -136,5 +160,20 @@ mod tests {
         let source = IdSource::new(Id::from_random([7; 16]));
         let ids: std::collections::HashSet<Id> = (0..10_000).map(|_| source.next()).collect();
         assert_eq!(ids.len(), 10_000);
+    }
+
+    #[test]
+    fn times_are_printed_in_iso_8601() {
+        let table = [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (951_868_799_999, "2000-02-29T23:59:59.999Z"),
+            (1_735_689_599_001, "2024-12-31T23:59:59.001Z"),
+            (1_787_329_016_123, "2026-08-21T16:16:56.123Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ];
+        for (ms, wanted) in table {
+            assert_eq!(Timestamp(ms).to_iso8601(), wanted);
+        }
     }
 }

@@ -7,6 +7,7 @@
 //! What this crate may not know: any provider's wire format, any client's dialect, files, terminals,
 //! the environment. It holds data and traits, and no I/O.
 
+mod ansi;
 mod approval_mode;
 mod display;
 mod event;
@@ -20,6 +21,7 @@ mod tool;
 mod trace;
 mod usage;
 
+pub use ansi::AnsiStripper;
 pub use approval_mode::{ApprovalMode, UnknownMode};
 pub use display::{FileDiff, TaskExecution, TodoItem, TodoStatus, ToolDisplay};
 pub use event::{

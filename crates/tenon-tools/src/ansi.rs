@@ -1,71 +1,5 @@
-//! Makes text of what a program writes: terminal sequences removed, bytes decoded, both across the
-//! boundaries of chunks.
-
-const ESC: u8 = 0x1b;
-const BEL: u8 = 0x07;
-
-/// Removes terminal escape sequences from a stream of bytes.
-#[derive(Debug, Default)]
-pub(crate) struct AnsiStripper {
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Text,
-    /// After ESC.
-    Escape,
-    /// ESC with intermediate bytes, such as the choice of a character set: one more byte ends it.
-    Intermediate,
-    /// ESC `[` up to its final byte.
-    Control,
-    /// A string (title, link, picture) up to BEL or ESC `\`.
-    String,
-    /// ESC within a string.
-    StringEscape,
-}
-
-impl AnsiStripper {
-    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        if self.state == State::Text && !bytes.contains(&ESC) {
-            out.extend_from_slice(bytes);
-            return;
-        }
-        for byte in bytes {
-            self.state = self.step(*byte, out);
-        }
-    }
-
-    fn step(&self, byte: u8, out: &mut Vec<u8>) -> State {
-        match (self.state, byte) {
-            (State::Text, ESC) => State::Escape,
-            (State::Text, _) => plain(byte, out),
-            (State::Escape, b'[') => State::Control,
-            (State::Escape, b']' | b'P' | b'X' | b'^' | b'_') => State::String,
-            (State::Escape | State::Intermediate, 0x20..=0x2f) => State::Intermediate,
-            (State::Escape | State::Intermediate, 0x30..=0x7e) => State::Text,
-            (State::Control, 0x20..=0x3f) => State::Control,
-            (State::Control, 0x40..=0x7e) => State::Text,
-            (State::String, BEL) => State::Text,
-            (State::String, ESC) => State::StringEscape,
-            // No real string spans lines: one that was never closed must not swallow the rest of the output.
-            (State::String | State::StringEscape, b'\n') => plain(byte, out),
-            (State::String, _) => State::String,
-            (State::StringEscape, b'\\') => State::Text,
-            (State::StringEscape, ESC) => State::StringEscape,
-            (State::StringEscape, _) => State::String,
-            (_, ESC) => State::Escape,
-            // Not a sequence after all.
-            (State::Escape | State::Intermediate | State::Control, _) => plain(byte, out),
-        }
-    }
-}
-
-fn plain(byte: u8, out: &mut Vec<u8>) -> State {
-    out.push(byte);
-    State::Text
-}
+//! Makes text of the bytes a program writes, across the boundaries of chunks. Terminal sequences are removed
+//! by [`tenon_core::AnsiStripper`].
 
 /// Decodes a stream of bytes as UTF-8. A character split between two chunks stays whole; invalid bytes
 /// become U+FFFD.
@@ -114,6 +48,7 @@ impl Utf8Decoder {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tenon_core::AnsiStripper;
 
     use super::*;
 

@@ -6,7 +6,9 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use crate::OutputStore;
-use crate::ansi::{AnsiStripper, Utf8Decoder};
+use tenon_core::AnsiStripper;
+
+use crate::ansi::Utf8Decoder;
 use crate::output::{Kept, Parts, SHELL_CHARS, cut_notice, first_chars, head_chars, last_chars};
 
 /// A command that prints without end must not fill the disk.
