@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tenon_config::{
     ModelChoice, ModelFlags, Settings, Surroundings, Wire, choose_fallback, choose_model, secret_env_names,
 };
-use tenon_core::{ErrorClass, Failure, ModelClient};
+use tenon_core::{ErrorClass, Failure, ModelClient, Secret, Secrets};
 use tenon_model::{
     Anthropic, Candidate, Endpoint, Fallback, Gemini, Http, HttpOptions, OpenAiChat, OpenAiResponses, Places,
-    Protocol, Recorder, Replayer, RetryPolicy, Retrying, Secret, TextAsCall, Timeouts, Transport,
+    Protocol, Recorder, Replayer, RetryPolicy, Retrying, TextAsCall, Timeouts, Transport,
 };
 
 use crate::args::{RunArgs, SchemaMode};
@@ -27,6 +27,10 @@ pub struct Chosen {
     pub cost_usd: Option<f64>,
     /// The cassette being written; whether it was written to its end is known only at the end.
     pub recorder: Option<Arc<Recorder>>,
+    /// Who answers under which model's name: the model, then the fallbacks.
+    pub providers: Vec<(String, String)>,
+    /// Every key that this run knows.
+    pub secrets: Secrets,
 }
 
 pub fn choose(
@@ -44,6 +48,12 @@ pub fn choose(
 /// Variables that hold keys, and so are kept from children.
 pub fn secret_names(args: &RunArgs, settings: &Settings, here: &Surroundings) -> Vec<String> {
     secret_env_names(settings, &here.env, args.api_key_env.as_deref())
+}
+
+/// The keys in the environment.
+fn secrets_of(args: &RunArgs, settings: &Settings, here: &Surroundings) -> Secrets {
+    let names = secret_names(args, settings, here);
+    names.iter().filter_map(|name| here.env.get(name)).map(Secret::new).collect()
 }
 
 fn replay(
@@ -64,9 +74,10 @@ fn replay(
     for (_, wire) in &models {
         check_schema_mode(args, *wire)?;
     }
+    let providers = models.iter().map(|(model, _)| (model.clone(), REPLAYED_MODEL.to_owned())).collect();
     let candidates = models.into_iter().map(|(model, wire)| {
         let endpoint = Endpoint {
-            provider: "replay".to_owned(),
+            provider: REPLAYED_MODEL.to_owned(),
             base_url: "http://127.0.0.1/v1".to_owned(),
             api_key: None,
             headers: Vec::new(),
@@ -80,6 +91,8 @@ fn replay(
         warnings: Vec::new(),
         cost_usd: Some(0.0),
         recorder: None,
+        providers,
+        secrets: secrets_of(args, settings, here),
     })
 }
 
@@ -116,12 +129,15 @@ fn connect(
             (choice.model_id, choice.wire, endpoint)
         })
         .collect();
-    let secrets = choices.iter().flat_map(|(_, _, endpoint)| endpoint.secrets()).collect();
+    let known = secrets_of(args, settings, here);
+    let secrets = choices.iter().fold(known, |known, (_, _, endpoint)| known.and(&endpoint.secrets()));
+    let providers =
+        choices.iter().map(|(model, _, endpoint)| (model.clone(), endpoint.provider.clone())).collect();
     let network: Arc<dyn Transport> = Arc::new(Http::new(http_options(args, settings, here)));
     let recorder = match &args.record {
         Some(cassette) => {
             let path = started_in.join(cassette);
-            Some(Arc::new(Recorder::create(&path, Arc::clone(&network), places(here), secrets)?))
+            Some(Arc::new(Recorder::create(&path, Arc::clone(&network), places(here), secrets.clone())?))
         }
         None => None,
     };
@@ -130,7 +146,8 @@ fn connect(
         let client = client(wire, endpoint, Arc::clone(&transport), settings);
         Candidate { model, client }
     });
-    Ok(Chosen { client: chain(candidates.collect()), model, why, warnings, cost_usd, recorder })
+    let client = chain(candidates.collect());
+    Ok(Chosen { client, model, why, warnings, cost_usd, recorder, providers, secrets })
 }
 
 /// The model, then the fallbacks in their order.

@@ -17,6 +17,7 @@ mod model;
 mod outcome;
 mod ports;
 mod redact;
+mod secret;
 mod tool;
 mod trace;
 mod usage;
@@ -40,6 +41,7 @@ pub use ports::{
     PermissionReply, Reservation, Tool, TurnJournal, TurnRecord,
 };
 pub use redact::{DurableEvent, DurableMessage, REDACTED_ARGS, REDACTED_NOTE};
+pub use secret::{Secret, Secrets};
 pub use tool::{Args, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolProgress, ToolSpec};
 pub use trace::TraceContext;
 pub use usage::{Decision, Metrics, ModelMetrics, ToolMetrics, Usage};

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request, ToolChoice};
+use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request, Secret, Secrets, ToolChoice};
 
 use crate::answer::read_answer;
 use crate::call_id::CallIds;
@@ -24,7 +24,7 @@ use crate::endpoint::shown_url;
 use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
 use crate::retry_after::retry_after;
 use crate::transport::read_start;
-use crate::{Endpoint, HttpRequest, HttpResponse, Secret, Transport};
+use crate::{Endpoint, HttpRequest, HttpResponse, Transport};
 use assemble::Assembler;
 use body::Terms;
 use output_limit::told_limit;
@@ -45,7 +45,7 @@ pub struct Anthropic {
 struct Server {
     endpoint: Endpoint,
     transport: Arc<dyn Transport>,
-    secrets: Vec<Secret>,
+    secrets: Secrets,
     /// The most that a model may write, where the server has said so.
     limits: Mutex<HashMap<String, u64>>,
     /// The server has refused to force a tool before: models that always think do.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use reqwest::Url;
+use tenon_core::{Secret, Secrets};
 
 use crate::HttpRequest;
 
@@ -63,7 +64,7 @@ impl Endpoint {
     }
 
     /// Every value that must not be shown.
-    pub fn secrets(&self) -> Vec<Secret> {
+    pub fn secrets(&self) -> Secrets {
         self.api_key
             .iter()
             .cloned()
@@ -88,50 +89,6 @@ fn names_a_secret(header: &str) -> bool {
     ["auth", "key", "token", "secret", "cookie", "credential", "password"]
         .iter()
         .any(|word| header.contains(word))
-}
-
-/// A key. It shows as `***` wherever it is printed, and cannot be serialised.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-/// Shorter values are placeholders such as `none` or `x`: hiding every occurrence would blot out text.
-const SHORTEST_SECRET: usize = 6;
-const HIDDEN: &str = "***";
-
-impl Secret {
-    pub fn new(value: impl Into<String>) -> Secret {
-        Secret(value.into())
-    }
-
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-
-    /// The text to look for when hiding this secret, if it is long enough to be one.
-    pub(crate) fn needle(&self) -> Option<&str> {
-        let value = self.0.trim();
-        let value = value.strip_prefix("Bearer ").unwrap_or(value);
-        (value.len() >= SHORTEST_SECRET).then_some(value)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HIDDEN)
-    }
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HIDDEN)
-    }
-}
-
-/// `text` with every secret replaced.
-pub(crate) fn hide_secrets(text: &str, secrets: &[Secret]) -> String {
-    secrets.iter().filter_map(Secret::needle).fold(text.to_owned(), |text, secret| {
-        if text.contains(secret) { text.replace(secret, HIDDEN) } else { text }
-    })
 }
 
 /// Is this address on this machine? `false` for anything that is not a URL.
@@ -220,14 +177,5 @@ mod tests {
     fn a_shown_url_has_no_credentials_and_no_query() {
         assert_eq!(shown_url("https://user:pass@h:8/v1/x?key=1#f"), "https://h:8/v1/x");
         assert_eq!(shown_url("//user:pass@h/x?key=1"), "h/x");
-    }
-
-    #[test]
-    fn a_secret_never_prints() {
-        let secret = Secret::new("sk-very-secret");
-        assert_eq!(format!("{secret} {secret:?}"), "*** ***");
-        let bearer = Secret::new("Bearer sk-very-secret");
-        assert_eq!(hide_secrets("key sk-very-secret!", &[bearer]), "key ***!");
-        assert_eq!(hide_secrets("none of it", &[Secret::new("none")]), "none of it");
     }
 }

@@ -20,10 +20,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tenon_core::{ErrorClass, ModelError};
-
-use crate::Secret;
-use crate::endpoint::hide_secrets;
+use tenon_core::{ErrorClass, ModelError, Secrets};
 
 /// A server's own words are shown up to this length: enough for a sentence, too little for a page.
 const MAX_SERVER_MESSAGE_CHARS: usize = 500;
@@ -36,7 +33,7 @@ const BASE_URL_HINT: &str = "check the base URL (with the version, such as `/v1`
 pub(crate) struct Asked<'a> {
     pub provider: &'a str,
     pub model: &'a str,
-    pub secrets: &'a [Secret],
+    pub secrets: &'a Secrets,
 }
 
 /// An answer whose status is not success.
@@ -76,13 +73,13 @@ pub(crate) fn web_page(url: &str) -> ModelError {
 
 /// The answer is neither an event stream nor JSON.
 pub(crate) fn not_json(text: &str, asked: &Asked<'_>) -> ModelError {
-    let shown = shorten(&hide_secrets(text, asked.secrets), 120);
+    let shown = shorten(&asked.secrets.hide(text), 120);
     ModelError::new(ErrorClass::Protocol, format!("the server sent something that is not JSON: `{shown}`"))
 }
 
 /// The answer is some text, and no event in it.
 pub(crate) fn not_an_answer(text: &str, asked: &Asked<'_>) -> ModelError {
-    let shown = shorten(&hide_secrets(text, asked.secrets), 120);
+    let shown = shorten(&asked.secrets.hide(text), 120);
     ModelError {
         hint: Some(BASE_URL_HINT.into()),
         ..ModelError::new(
@@ -241,7 +238,7 @@ fn plain(value: &Value) -> String {
 
 fn sort(status: Option<u16>, told: &Told, asked: &Asked<'_>) -> ModelError {
     let (class, retryable) = class_of(status, told);
-    let said = server_words(&hide_secrets(told.message.trim(), asked.secrets));
+    let said = server_words(&asked.secrets.hide(told.message.trim()));
     let provider = asked.provider;
     let mut message = match status {
         Some(status) => format!("`{provider}` answered {status}{}", reason(status)),

@@ -13,7 +13,7 @@ mod stray;
 
 use std::sync::Arc;
 
-use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request};
+use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request, Secret, Secrets};
 
 use crate::answer::read_answer;
 use crate::call_id::CallIds;
@@ -22,7 +22,7 @@ use crate::endpoint::shown_url;
 use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
 use crate::retry_after::retry_after;
 use crate::transport::read_start;
-use crate::{Endpoint, HttpRequest, HttpResponse, Secret, Transport};
+use crate::{Endpoint, HttpRequest, HttpResponse, Transport};
 use assemble::Assembler;
 
 /// The version that is asked for where the base URL names none: the one that has tools for all models.
@@ -36,7 +36,7 @@ pub struct Gemini {
 struct Server {
     endpoint: Endpoint,
     transport: Arc<dyn Transport>,
-    secrets: Vec<Secret>,
+    secrets: Secrets,
 }
 
 impl Gemini {

@@ -12,7 +12,7 @@ mod chunk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request, ToolChoice};
+use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request, Secrets, ToolChoice};
 
 use crate::adapt::{Offer, Strictness, Target, blames_schema, offers};
 use crate::answer::{Give, Next, Reader, Trouble, read_answer};
@@ -24,7 +24,7 @@ use crate::restore::Restoring;
 use crate::retry_after::retry_after;
 use crate::sse;
 use crate::transport::read_start;
-use crate::{Endpoint, HttpResponse, Secret, Transport};
+use crate::{Endpoint, HttpResponse, Transport};
 use assemble::Assembler;
 use body::{StreamOptions, Terms};
 use chunk::Chunk;
@@ -36,7 +36,7 @@ pub struct OpenAiChat {
 struct Server {
     endpoint: Endpoint,
     transport: Arc<dyn Transport>,
-    secrets: Vec<Secret>,
+    secrets: Secrets,
     /// The server has refused `stream_options` before.
     refuses_stream_options: AtomicBool,
     /// The server has refused a schema in strict mode before.

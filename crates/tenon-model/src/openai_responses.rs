@@ -15,7 +15,7 @@ mod refusals;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tenon_core::{Cancel, DeltaStream, FinishReason, ModelClient, ModelError, Request};
+use tenon_core::{Cancel, DeltaStream, FinishReason, ModelClient, ModelError, Request, Secrets};
 
 use crate::adapt::{Offer, Target, offers};
 use crate::answer::{Give, Next, Reader, Trouble, read_answer};
@@ -28,7 +28,7 @@ use crate::restore::Restoring;
 use crate::retry_after::retry_after;
 use crate::sse;
 use crate::transport::read_start;
-use crate::{Endpoint, HttpResponse, Secret, Transport};
+use crate::{Endpoint, HttpResponse, Transport};
 use assemble::{Assembler, End, Pieces, Source};
 use events::{Event, Part, Response, Said};
 use refusals::Omitted;
@@ -40,7 +40,7 @@ pub struct OpenAiResponses {
 struct Server {
     endpoint: Endpoint,
     transport: Arc<dyn Transport>,
-    secrets: Vec<Secret>,
+    secrets: Secrets,
     /// What the server has refused before, for each model: not all of them can do the same.
     omitted: Mutex<HashMap<String, Omitted>>,
 }

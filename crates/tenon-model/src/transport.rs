@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::StreamExt;
-use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError};
+use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError, Secret};
 use tokio::time::{Instant, timeout_at};
 
-use crate::{Secret, Timeouts};
+use crate::Timeouts;
 
 /// Carries one POST to a server and its answer back: the network, a recorder around it, or a recording.
 pub trait Transport: Send + Sync {

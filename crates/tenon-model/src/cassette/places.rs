@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-
-use crate::Secret;
+use tenon_core::Secrets;
 
 /// The folders of this machine that must not stand in a cassette. An empty path means: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,7 +76,7 @@ enum NeedleKind {
 }
 
 impl Hider {
-    pub fn new(places: &Places, secrets: &[Secret]) -> Hider {
+    pub fn new(places: &Places, secrets: &Secrets) -> Hider {
         let folders =
             places.named().into_iter().map(|(text, name)| Needle { text, name, kind: NeedleKind::Folder });
         let literal = LITERAL.iter().map(|(literal, escaped)| Needle {
@@ -85,7 +84,7 @@ impl Hider {
             name: escaped,
             kind: NeedleKind::Text,
         });
-        let secrets = secrets.iter().filter_map(Secret::needle).map(|secret| Needle {
+        let secrets = secrets.needles().map(|secret| Needle {
             text: secret.to_owned(),
             name: "***",
             kind: NeedleKind::Text,
@@ -252,6 +251,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+    use tenon_core::Secret;
 
     fn hider() -> Hider {
         let places = Places {
@@ -259,7 +259,7 @@ mod tests {
             home: "/home/u".into(),
             temp: vec!["/tmp".into(), "/var/tmp".into()],
         };
-        Hider::new(&places, &[Secret::new("sk-secret")])
+        Hider::new(&places, &Secrets::from_iter([Secret::new("sk-secret")]))
     }
 
     #[test]

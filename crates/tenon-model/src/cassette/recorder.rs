@@ -13,14 +13,14 @@ use futures_core::Stream;
 use futures_util::{FutureExt, stream};
 use serde::Serialize;
 use serde_json::Value;
-use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError};
+use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError, Secrets};
 
 use super::Protocol;
 use super::conversation::recorded_body;
 use super::format::{Exchange, Header, KEPT_HEADERS, Request, Response, VERSION, written};
 use super::places::Hider;
 use crate::sse::{Ending, Event, Events};
-use crate::{ByteStream, HttpRequest, HttpResponse, Places, Secret, Transport};
+use crate::{ByteStream, HttpRequest, HttpResponse, Places, Transport};
 
 pub struct Recorder {
     inner: Arc<dyn Transport>,
@@ -45,7 +45,7 @@ impl Recorder {
         path: &Path,
         inner: Arc<dyn Transport>,
         places: Places,
-        secrets: Vec<Secret>,
+        secrets: Secrets,
     ) -> Result<Recorder, ModelError> {
         let file = create_private(path).map_err(|error| not_written(path, &error))?;
         let hider = Hider::new(&places, &secrets);

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use futures_util::stream;
 use serde_json::Value;
-use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError};
+use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError, Secrets};
 
 use super::Protocol;
 use super::conversation::recorded_body;
@@ -53,7 +53,7 @@ impl Replayer {
             let message = format!("the cassette `{}` cannot be used: line {line} {what}", path.display());
             unusable(message, "record it again with `--record`")
         })?;
-        let hider = Hider::new(&places, &[]);
+        let hider = Hider::new(&places, &Secrets::default());
         let first = tracks.first().map(|track| track.protocol);
         Ok(Replayer { first, places, hider, state: Mutex::new(State { tracks, requests: 0 }) })
     }

@@ -1,6 +1,8 @@
+use tenon_core::Secret;
+
 use super::*;
 
-fn asked<'a>(secrets: &'a [Secret]) -> Asked<'a> {
+fn asked<'a>(secrets: &'a Secrets) -> Asked<'a> {
     Asked { provider: "openai", model: "m-1", secrets }
 }
 
@@ -55,7 +57,7 @@ fn every_status_has_its_class() {
         (403, r#"{"error":{"code":403,"status":"PERMISSION_DENIED"}}"#, Auth, false),
         (503, r#"{"error":{"code":503,"status":"UNAVAILABLE"}}"#, Overloaded, true),
     ] {
-        let error = from_status(status, body, None, &asked(&[]));
+        let error = from_status(status, body, None, &asked(&Secrets::default()));
         assert_eq!((error.class, error.retryable), (class, retryable), "{status} {body}");
         assert_eq!(error.http_status, Some(status));
     }
@@ -117,7 +119,7 @@ fn an_error_without_a_status_is_sorted_by_its_code() {
         (r#"{"error":"something"}"#, Protocol, false),
         (r#"{"object":"error","message":"bad","code":400}"#, Protocol, false),
     ] {
-        let error = from_error_json(body, &asked(&[]));
+        let error = from_error_json(body, &asked(&Secrets::default()));
         assert_eq!((error.class, error.retryable), (class, retryable), "{body}");
     }
 }
@@ -133,10 +135,10 @@ fn the_servers_own_words_are_found() {
         (r#"{"error":null,"message":"no such thing"}"#, "no such thing"),
         ("no such\n thing", "no such thing"),
     ] {
-        let error = from_status(400, body, None, &asked(&[]));
+        let error = from_status(400, body, None, &asked(&Secrets::default()));
         assert_eq!(error.message, format!("`openai` answered 400 (bad request): {message}"), "{body}");
     }
-    let page = from_status(502, "<!doctype html><p>nginx", None, &asked(&[]));
+    let page = from_status(502, "<!doctype html><p>nginx", None, &asked(&Secrets::default()));
     assert_eq!(page.message, "`openai` answered 502 (bad gateway)");
 }
 
@@ -156,11 +158,19 @@ fn a_wait_may_stand_in_the_body() {
         ("3", None),
     ] {
         let expected = expected.map(Duration::from_millis);
-        assert_eq!(from_status(429, &body(delay), None, &asked(&[])).retry_after, expected, "{delay}");
-        assert_eq!(from_error_json(&body(delay), &asked(&[])).retry_after, expected, "{delay}");
+        assert_eq!(
+            from_status(429, &body(delay), None, &asked(&Secrets::default())).retry_after,
+            expected,
+            "{delay}"
+        );
+        assert_eq!(
+            from_error_json(&body(delay), &asked(&Secrets::default())).retry_after,
+            expected,
+            "{delay}"
+        );
     }
     let header = Some(Duration::from_secs(9));
-    assert_eq!(from_status(429, &body(r#""3s""#), header, &asked(&[])).retry_after, header);
+    assert_eq!(from_status(429, &body(r#""3s""#), header, &asked(&Secrets::default())).retry_after, header);
 }
 
 #[test]
@@ -178,14 +188,14 @@ fn a_wait_may_stand_in_the_message() {
     ] {
         let body =
             serde_json::json!({"error": {"code": "rate_limit_exceeded", "message": words}}).to_string();
-        let error = from_error_json(&body, &asked(&[]));
+        let error = from_error_json(&body, &asked(&Secrets::default()));
         assert_eq!(error.retry_after, expected.map(Duration::from_millis), "{words}");
     }
 }
 
 #[test]
 fn messages_are_bounded_and_hold_no_key() {
-    let key = [Secret::new("sk-123456")];
+    let key = Secrets::from_iter([Secret::new("sk-123456")]);
     let body = format!("bad key sk-123456 {}", "x".repeat(2000));
     let error = from_status(401, &body, None, &asked(&key));
     assert!(error.message.contains("bad key *** xxx"), "{}", error.message);
@@ -213,7 +223,7 @@ fn hints_say_what_to_do() {
         (402, "", "no credit left"),
         (301, "", "redirects are not followed"),
     ] {
-        let error = from_status(status, body, None, &asked(&[]));
+        let error = from_status(status, body, None, &asked(&Secrets::default()));
         assert!(error.hint.as_ref().is_some_and(|found| found.contains(hint)), "{status} {body}: {error:?}");
     }
 }

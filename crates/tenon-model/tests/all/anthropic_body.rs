@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use tenon_core::{Message, Part, Request, Role, ToolCall, ToolChoice, ToolKind, ToolResult, ToolSpec};
-use tenon_model::{Endpoint, Secret};
+use tenon_core::{
+    Message, Part, Request, Role, Secret, ToolCall, ToolChoice, ToolKind, ToolResult, ToolSpec,
+};
+use tenon_model::Endpoint;
 use tenon_testkit::{Server, Value, json, reply};
 
 use crate::anthropic::{client, endpoint_at, sent, sent_from};

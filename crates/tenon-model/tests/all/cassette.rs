@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tenon_core::{
-    Cancel, ErrorClass, Message, ModelClient, Part, Request, Role, ToolCall, ToolKind, ToolResult, ToolSpec,
+    Cancel, ErrorClass, Message, ModelClient, Part, Request, Role, Secret, Secrets, ToolCall, ToolKind,
+    ToolResult, ToolSpec,
 };
 use tenon_model::{
     Anthropic, Endpoint, Gemini, OpenAiChat, OpenAiResponses, Places, Protocol, Recorder, Replayer,
-    RetryPolicy, Retrying, Secret, Transport,
+    RetryPolicy, Retrying, Transport,
 };
 use tenon_testkit::{Server, Wire, json, reply};
 
@@ -36,8 +37,13 @@ impl Tape {
     }
 
     fn recording_on(&self, wire: Wire, server: &Server) -> (Box<dyn ModelClient>, Arc<Recorder>) {
-        let recorder =
-            Recorder::create(&self.path(), http(), places("/home/ann"), vec![Secret::new(KEY)]).unwrap();
+        let recorder = Recorder::create(
+            &self.path(),
+            http(),
+            places("/home/ann"),
+            Secrets::from_iter([Secret::new(KEY)]),
+        )
+        .unwrap();
         let recorder = Arc::new(recorder);
         let protocol = match wire {
             Wire::Chat => Protocol::OpenAiChat,
@@ -205,7 +211,7 @@ async fn only_the_owner_may_read_a_cassette() {
 
 #[test]
 fn a_cassette_that_cannot_be_written() {
-    let error = Recorder::create(Path::new("/no/such/folder/x"), http(), Places::default(), Vec::new())
+    let error = Recorder::create(Path::new("/no/such/folder/x"), http(), Places::default(), Secrets::default())
         .err()
         .unwrap();
     assert_eq!(error.class, ErrorClass::Input);

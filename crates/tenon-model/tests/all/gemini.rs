@@ -1,8 +1,8 @@
 //! Gemini's answers: what a stream of chunks becomes.
 
 use futures_util::StreamExt;
-use tenon_core::{Cancel, Delta, FinishReason, ModelClient, ModelError, Request, Usage};
-use tenon_model::{Endpoint, Gemini, Secret};
+use tenon_core::{Cancel, Delta, FinishReason, ModelClient, ModelError, Request, Secret, Usage};
+use tenon_model::{Endpoint, Gemini};
 use tenon_testkit::{Value, json};
 
 use crate::support::{KEY, Scripted, block_on, request, sse};

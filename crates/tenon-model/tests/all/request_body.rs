@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use tenon_core::{
-    Message, Part, Request, ResponseFormat, Role, ToolCall, ToolChoice, ToolKind, ToolResult, ToolSpec,
+    Message, Part, Request, ResponseFormat, Role, Secret, ToolCall, ToolChoice, ToolKind, ToolResult,
+    ToolSpec,
 };
-use tenon_model::{Endpoint, OpenAiChat, Secret};
+use tenon_model::{Endpoint, OpenAiChat};
 use tenon_testkit::{Server, Value, json, reply};
 
 use crate::support::{KEY, Scripted, ask, block_on, client, endpoint, finish, request, sse};

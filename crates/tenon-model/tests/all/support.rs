@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use tenon_core::{
-    BoxFut, Cancel, Delta, DeltaStream, FinishReason, Message, ModelClient, ModelError, Request, ToolChoice,
-    Usage,
+    BoxFut, Cancel, Delta, DeltaStream, FinishReason, Message, ModelClient, ModelError, Request, Secret,
+    ToolChoice, Usage,
 };
-use tenon_model::{Endpoint, Http, HttpOptions, HttpRequest, HttpResponse, OpenAiChat, Secret, Transport};
+use tenon_model::{Endpoint, Http, HttpOptions, HttpRequest, HttpResponse, OpenAiChat, Transport};
 use tenon_testkit::{Server, Value, json};
 
 pub const KEY: &str = "sk-test-1234567890";
