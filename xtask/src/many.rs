@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use tenon_agent::{Agent, Audience, HowToAnswer, Limits, SchemaMode, Stop, system_prompt};
 use tenon_contract::{Contract, Schema};
+use tenon_core::Secret;
 use tenon_core::{
     ApprovalMode, Ending, Id, IdSource, MemoryJournal, Message, ModelClient, NoBudget, NoClient, NoSink,
     RunInfo,
 };
-use tenon_model::{Endpoint, Http, HttpOptions, OpenAiChat, RetryPolicy, Retrying, Secret, Transport};
+use tenon_model::{Endpoint, Http, HttpOptions, OpenAiChat, RetryPolicy, Retrying, Transport};
 use tenon_tools::{
     OutputStore, PermissionOptions, Permissions, Registry, ShellOptions, Workspace, WorkspaceOptions,
     builtin_tools,

@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn the_root_folder_is_no_place() {
         let places = Places { cwd: "/".into(), ..Places::default() };
-        assert_eq!(Hider::new(&places, &[]).text("/usr/bin"), "/usr/bin");
+        assert_eq!(Hider::new(&places, &Secrets::default()).text("/usr/bin"), "/usr/bin");
     }
 
     #[test]

@@ -211,9 +211,10 @@ async fn only_the_owner_may_read_a_cassette() {
 
 #[test]
 fn a_cassette_that_cannot_be_written() {
-    let error = Recorder::create(Path::new("/no/such/folder/x"), http(), Places::default(), Secrets::default())
-        .err()
-        .unwrap();
+    let error =
+        Recorder::create(Path::new("/no/such/folder/x"), http(), Places::default(), Secrets::default())
+            .err()
+            .unwrap();
     assert_eq!(error.class, ErrorClass::Input);
     assert!(
         error.message.starts_with("the cassette `/no/such/folder/x` could not be written: "),
