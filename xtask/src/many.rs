@@ -177,6 +177,7 @@ impl Shared {
                 permission_mode: ApprovalMode::Default.name().into(),
                 tools: self.registry.names(),
                 agents: Vec::new(),
+                mcp_servers: Vec::new(),
                 cli_version: env!("CARGO_PKG_VERSION").into(),
             },
             ids: Arc::new(ids),

@@ -362,7 +362,7 @@ fn part_kind(content: &Part) -> PartKind {
         Part::ToolCall(call) => {
             PartKind::ToolCall { call_id: call.id.clone(), name: call.name.clone(), terminal: call.terminal }
         }
-        Part::Text { .. } | Part::ToolResult(_) => PartKind::Text,
+        Part::Text { .. } | Part::ToolResult(_) | Part::Media(_) => PartKind::Text,
     }
 }
 

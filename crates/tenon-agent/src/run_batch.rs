@@ -247,6 +247,7 @@ impl Run<'_> {
             name: call.name.clone(),
             is_error: outcome.error.is_some(),
             content: outcome.content,
+            media: outcome.media,
             stored: stored.clone(),
         };
         self.journal(TurnRecord::ToolFinished { turn: self.turns, result: result.clone() }).await?;

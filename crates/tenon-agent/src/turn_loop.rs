@@ -28,6 +28,8 @@ use crate::{Emitter, Limits, SchemaMode, Stop};
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 /// A rough token is four bytes; good enough for a reservation, which is settled with real numbers.
 const BYTES_PER_TOKEN: usize = 4;
+/// An image counts by its area, not by its bytes: about 1,500 tokens for one of a megapixel.
+const MEDIA_BYTES: usize = 1_500 * BYTES_PER_TOKEN;
 
 /// Everything one run needs.
 pub struct Agent {
@@ -583,7 +585,8 @@ fn estimate_tokens(request: &Request) -> u64 {
     let text = |part: &Part| match part {
         Part::Text { text } | Part::Thinking { text, .. } => text.len(),
         Part::ToolCall(call) => call.arguments.len(),
-        Part::ToolResult(result) => result.content.len(),
+        Part::ToolResult(result) => result.content.len() + result.media.len() * MEDIA_BYTES,
+        Part::Media(_) => MEDIA_BYTES,
     };
     let history: usize = request.messages.iter().flat_map(|message| &message.parts).map(text).sum();
     u64::try_from((request.system.len() + history) / BYTES_PER_TOKEN).unwrap_or(u64::MAX)

@@ -8,8 +8,9 @@ use tenon_config::{
 };
 use tenon_core::{ErrorClass, Failure, ModelClient, Secret, Secrets};
 use tenon_model::{
-    Anthropic, Candidate, Endpoint, Fallback, Gemini, Http, HttpOptions, OpenAiChat, OpenAiResponses, Places,
-    Protocol, Recorder, Replayer, RetryPolicy, Retrying, TextAsCall, Timeouts, Transport,
+    Anthropic, Candidate, Carries, Endpoint, Fallback, Gemini, Http, HttpOptions, OpenAiChat,
+    OpenAiResponses, Places, Protocol, Recorder, Replayer, RetryPolicy, Retrying, TextAsCall,
+    Timeouts, Transport, WithoutUnseen,
 };
 
 use crate::args::{RunArgs, SchemaMode};
@@ -205,7 +206,9 @@ fn client(
         max_total: settings.retry.max_total(),
         ..RetryPolicy::default()
     };
-    Arc::new(Retrying::new(Arc::new(TextAsCall::new(protocol)), policy))
+    let carries = if wire == Wire::Gemini { Carries::ImagesAndMore } else { Carries::Images };
+    let seeing = Arc::new(WithoutUnseen::new(protocol, carries));
+    Arc::new(Retrying::new(Arc::new(TextAsCall::new(seeing)), policy))
 }
 
 fn chain(mut candidates: Vec<Candidate>) -> Arc<dyn ModelClient> {

@@ -93,6 +93,7 @@ impl Plan<'_> {
             permission_mode: permissions.mode().name().to_owned(),
             tools,
             agents: Vec::new(),
+            mcp_servers: Vec::new(),
             cli_version: VERSION.to_owned(),
         };
         warnings.iter().for_each(|warning| self.reporter.warn(warning));

@@ -120,7 +120,24 @@ pub struct RunInfo {
     pub tools: Vec<String>,
     /// Names of the agents that may be asked to help.
     pub agents: Vec<String>,
+    /// As they stand when the run starts; some may come up later.
+    pub mcp_servers: Vec<McpServer>,
     pub cli_version: String,
+}
+
+/// A server of tools and whether it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpServer {
+    pub name: String,
+    pub status: McpStatus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum McpStatus {
+    Connected,
+    /// Its start is not over; its tools are offered when it is.
+    Starting,
+    Failed,
 }
 
 /// A finished tool call. Reports come in the order the model made the calls.

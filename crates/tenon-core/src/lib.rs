@@ -12,6 +12,7 @@ mod approval_mode;
 mod display;
 mod event;
 mod id;
+mod media;
 mod message;
 mod model;
 mod outcome;
@@ -26,10 +27,11 @@ pub use ansi::AnsiStripper;
 pub use approval_mode::{ApprovalMode, UnknownMode};
 pub use display::{FileDiff, TaskExecution, TodoItem, TodoStatus, ToolDisplay};
 pub use event::{
-    CompactTrigger, Event, EventKind, PartKind, PermissionDenial, RunInfo, TaskEnd, TaskKind, TaskStart,
-    TaskStatus, ToolReport,
+    CompactTrigger, Event, EventKind, McpServer, McpStatus, PartKind, PermissionDenial, RunInfo, TaskEnd,
+    TaskKind, TaskStart, TaskStatus, ToolReport,
 };
 pub use id::{Id, IdSource, Timestamp};
+pub use media::Media;
 pub use message::{Message, Part, Role, ToolCall, ToolResult};
 pub use model::{Delta, DeltaStream, FinishReason, ModelError, Request, ResponseFormat, ToolChoice};
 pub use outcome::{

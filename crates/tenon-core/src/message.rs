@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::RawJson;
+use crate::{Media, RawJson};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -53,6 +53,8 @@ pub enum Part {
     },
     ToolCall(ToolCall),
     ToolResult(ToolResult),
+    /// What a user shows. What a tool shows is in its result.
+    Media(Media),
 }
 
 /// A call as the model made it.
@@ -105,6 +107,8 @@ pub struct ToolResult {
     /// What the model is told.
     pub content: String,
     pub is_error: bool,
+    /// What the model is shown with it.
+    pub media: Vec<Media>,
     /// What may be stored instead of `content`, where that quotes a payload.
     pub stored: Option<String>,
 }

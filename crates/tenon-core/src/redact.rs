@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::{Ending, Event, EventKind, Message, Outcome, Part, PartKind, RawJson, Role, ToolProgress};
+use crate::{Ending, Event, EventKind, Media, Message, Outcome, Part, PartKind, RawJson, Role, ToolProgress};
 
 /// Other programs match on this text.
 pub const REDACTED_NOTE: &str = "structured_output payload (see stdout result)";
@@ -81,7 +81,7 @@ fn redact_part(part: &Part) -> Part {
                 result.content = stored;
             }
         }
-        Part::Text { .. } | Part::Thinking { .. } | Part::ToolCall(_) => {}
+        Part::Text { .. } | Part::Thinking { .. } | Part::ToolCall(_) | Part::Media(_) => {}
     }
     part
 }
@@ -136,11 +136,26 @@ fn part_json(part: &Part) -> Value {
             "type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments,
             "terminal": call.terminal, "native": call.native,
         }),
-        Part::ToolResult(result) => json!({
-            "type": "tool_result", "call_id": result.call_id, "name": result.name,
-            "content": result.content, "is_error": result.is_error,
-        }),
+        Part::ToolResult(result) => {
+            let mut json = json!({
+                "type": "tool_result", "call_id": result.call_id, "name": result.name,
+                "content": result.content, "is_error": result.is_error,
+            });
+            if !result.media.is_empty() {
+                json["media"] = result.media.iter().map(media_json).collect();
+            }
+            json
+        }
+        Part::Media(media) => {
+            let mut json = media_json(media);
+            json["type"] = json!("media");
+            json
+        }
     }
+}
+
+fn media_json(media: &Media) -> Value {
+    json!({ "mime": media.mime, "data": &*media.data })
 }
 
 fn event_json(kind: &EventKind) -> (&'static str, Value) {
@@ -166,8 +181,12 @@ fn event_json(kind: &EventKind) -> (&'static str, Value) {
         EventKind::ToolStarted { call_id, name, terminal } => {
             ("tool_started", json!({ "call_id": call_id, "name": name, "terminal": terminal }))
         }
-        EventKind::ToolProgress { call_id, progress: ToolProgress::Shell { elapsed_ms, .. } } => {
-            ("tool_progress", json!({ "call_id": call_id, "elapsed_ms": elapsed_ms }))
+        EventKind::ToolProgress { call_id, progress } => {
+            let (elapsed_ms, steps) = match progress {
+                ToolProgress::Shell { elapsed_ms, .. } => (Some(elapsed_ms), None),
+                ToolProgress::Steps { progress, .. } => (None, Some(progress)),
+            };
+            ("tool_progress", json!({ "call_id": call_id, "elapsed_ms": elapsed_ms, "progress": steps }))
         }
         EventKind::ToolFinished(report) => (
             "tool_finished",

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
-use crate::{Cancel, Client, EventSink, Metrics, ToolDisplay, TraceContext};
+use crate::{Cancel, Client, EventSink, Media, Metrics, ToolDisplay, TraceContext};
 
 /// How a tool is described to the model and to the permission rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +58,8 @@ pub enum ToolProgress {
         total_bytes: u64,
         timeout_ms: u64,
     },
+    /// A tool server says how far it is.
+    Steps { progress: Number, total: Option<Number>, message: Option<String> },
 }
 
 /// What came of a call.
@@ -65,6 +67,8 @@ pub enum ToolProgress {
 pub struct ToolOutcome {
     /// What the model reads.
     pub content: String,
+    /// What the model sees with it. Clients are told of it in `content`.
+    pub media: Vec<Media>,
     /// What clients are shown, where that is better than `content`.
     pub display: Option<String>,
     /// What clients that draw more than text are shown.

@@ -3,7 +3,7 @@
 //! A client, one per wire (`openai_chat.rs`, `openai_responses.rs`, `anthropic.rs`, `gemini.rs`), turns a request
 //! into one HTTP exchange and its answer into deltas; `answer.rs` drives the answer on every wire. It
 //! reaches the server through a [`Transport`]: the network (`http.rs`), a recording one or a replayed one
-//! (`cassette.rs`). [`Retrying`] (`retry.rs`) wraps any client and holds the only backoff there is.
+//! (`cassette.rs`). [`Retrying`] (`retry.rs`) wraps any client and holds the only backoff there is. `media.rs` decides which images a model is shown.
 //! `errors.rs` has the table that sorts failures into classes, `sse.rs` reads event streams, `adapt.rs`
 //! shapes schemas for a provider. Start reading at `openai_chat.rs`.
 //!
@@ -22,6 +22,7 @@ mod fallback;
 mod gemini;
 mod http;
 mod loose_json;
+mod media;
 mod openai_chat;
 mod openai_responses;
 mod peek;
@@ -40,6 +41,7 @@ pub use endpoint::{Endpoint, is_loopback};
 pub use fallback::{Candidate, Fallback};
 pub use gemini::Gemini;
 pub use http::{Http, HttpOptions, Timeouts};
+pub use media::{Carries, WithoutUnseen};
 pub use openai_chat::OpenAiChat;
 pub use openai_responses::OpenAiResponses;
 pub use response_format::TextAsCall;

@@ -211,7 +211,7 @@ proptest! {
                     let whole = match content {
                         Part::Text { text } | Part::Thinking { text, .. } => text,
                         Part::ToolCall(call) => &call.arguments,
-                        Part::ToolResult(_) => unreachable!(),
+                        Part::ToolResult(_) | Part::Media(_) => unreachable!(),
                     };
                     prop_assert_eq!(&open[part], whole);
                 }
@@ -247,7 +247,7 @@ fn a_call_that_has_ended_lets_what_follows_keep_its_place() {
             Part::Thinking { text, native } => format!("thinking {text:?} {}", native.is_some()),
             Part::Text { text } => text.clone(),
             Part::ToolCall(call) => format!("{} {} {}", call.id, call.arguments, call.native.is_some()),
-            Part::ToolResult(_) => unreachable!(),
+            Part::ToolResult(_) | Part::Media(_) => unreachable!(),
         })
         .collect();
     assert_eq!(shown, ["thinking \"\" true", "a {} true", "between", "b  false"]);

@@ -154,6 +154,7 @@ impl Scene {
                 permission_mode: "yolo".into(),
                 tools: Vec::new(),
                 agents: Vec::new(),
+                mcp_servers: Vec::new(),
                 cli_version: "0".into(),
             },
             audience: self.audience,

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenon_core::{ErrorClass, Message, ModelError, Part, RawJson, Request, Role, ToolChoice};
+use tenon_core::{ErrorClass, Media, Message, ModelError, Part, RawJson, Request, Role, ToolChoice};
 
 use super::native::{self, Kept};
 use crate::adapt::{Offer, Strictness, Target, offers};
@@ -110,10 +110,29 @@ enum Content<'a> {
         tool_use_id: Cow<'a, str>,
         /// Left out when blank: blank text is refused.
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<&'a str>,
+        content: Option<Told<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+    Image {
+        source: Source<'a>,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Told<'a> {
+    Text(&'a str),
+    /// Text and images.
+    Blocks(Vec<Content<'a>>),
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    media_type: &'a str,
+    data: &'a str,
 }
 
 /// What comes before this place may be asked for again soon.
@@ -184,7 +203,8 @@ fn trim_end(wire: &mut [WireMessage<'_>]) {
 }
 
 fn blocks<'a>(message: &'a Message, provider: &str) -> Vec<Block<'a>> {
-    let contents = message.parts.iter().filter_map(|part| content(part, provider));
+    let contents =
+        message.parts.iter().flat_map(|part| content(part, provider).into_iter().chain(beside(part)));
     let mut blocks: Vec<Block<'_>> = contents.map(|content| Block { content, cache_control: None }).collect();
     let is_thinking = |block: &Block<'_>| {
         matches!(block.content, Content::Thinking { .. } | Content::RedactedThinking { .. })
@@ -203,12 +223,36 @@ fn content<'a>(part: &'a Part, provider: &str) -> Option<Content<'a>> {
         Part::ToolCall(call) => {
             Some(Content::ToolUse { id: wire_id(&call.id), name: &call.name, input: call.input() })
         }
-        Part::ToolResult(result) => Some(Content::ToolResult {
-            tool_use_id: wire_id(&result.call_id),
-            content: (!is_blank(&result.content)).then_some(&result.content),
-            is_error: result.is_error,
-        }),
+        Part::ToolResult(result) => {
+            let text = (!is_blank(&result.content)).then_some(result.content.as_str());
+            let content = match result.media.as_slice() {
+                media if !media.is_empty() && !result.is_error => {
+                    let text = text.map(|text| Content::Text { text });
+                    Some(Told::Blocks(text.into_iter().chain(media.iter().map(image)).collect()))
+                }
+                _ => text.map(Told::Text),
+            };
+            Some(Content::ToolResult {
+                tool_use_id: wire_id(&result.call_id),
+                content,
+                is_error: result.is_error,
+            })
+        }
+        Part::Media(media) => Some(image(media)),
     }
+}
+
+/// A failed result may hold nothing but text: what it shows stands beside it.
+fn beside(part: &Part) -> impl Iterator<Item = Content<'_>> {
+    let media = match part {
+        Part::ToolResult(result) if result.is_error => result.media.as_slice(),
+        _ => &[],
+    };
+    media.iter().map(image)
+}
+
+fn image(media: &Media) -> Content<'_> {
+    Content::Image { source: Source { kind: "base64", media_type: &media.mime, data: &media.data } }
 }
 
 fn is_blank(text: &str) -> bool {

@@ -45,13 +45,57 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+/// What stands for an image in a cassette: enough to tell it from another one.
+fn media_mark(mime: &str, data: &str) -> Value {
+    // FNV-1a, which stays the same from version to version.
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = data.bytes().fold(0xcbf2_9ce4_8422_2325, hash);
+    json!(format!("{mime} {} {hash:016x}", data.len()))
+}
+
+/// The media in a list of blocks, on any wire.
+fn media_of(content: &Value) -> Vec<Value> {
+    list(content).iter().filter_map(media_in).collect()
+}
+
+fn media_in(block: &Value) -> Option<Value> {
+    let url = block["image_url"]["url"].as_str().or(block["image_url"].as_str());
+    if let Some((mime, data)) = url.and_then(|url| url.strip_prefix("data:")?.split_once(";base64,")) {
+        return Some(media_mark(mime, data));
+    }
+    let inline = &block["inlineData"];
+    let (mime, data) = match inline.is_object() {
+        true => (&inline["mimeType"], &inline["data"]),
+        false => (&block["source"]["media_type"], &block["source"]["data"]),
+    };
+    Some(media_mark(mime.as_str()?, data.as_str()?))
+}
+
+/// Adds the media to the message they stand in.
+fn with_media(mut message: Value, media: Vec<Value>) -> Value {
+    if !media.is_empty() {
+        message["media"] = Value::Array(media);
+    }
+    message
+}
+
 fn is_prompt(message: &Value) -> bool {
     message["role"] == "system" || message["role"] == "developer"
 }
 
-/// The messages of chat completions, and so of a recorded body: as they stand.
+/// The messages of chat completions, and so of a recorded body: as they stand, but for media.
 pub(super) fn chat(body: &Value) -> Vec<Value> {
-    list(&body["messages"]).iter().filter(|message| !is_prompt(message)).cloned().collect()
+    let messages = list(&body["messages"]).iter().filter(|message| !is_prompt(message));
+    messages
+        .map(|message| {
+            let media = media_of(&message["content"]);
+            let mut message = message.clone();
+            if !media.is_empty() {
+                message["content"] = json!(text_of(&message["content"]));
+            }
+            with_media(message, media)
+        })
+        .collect()
 }
 
 /// A list of items; those of the model that follow each other are one turn.
@@ -60,9 +104,9 @@ fn responses(body: &Value) -> Vec<Value> {
     for item in list(&body["input"]).iter().filter(|item| !is_prompt(item)) {
         match item["type"].as_str().unwrap_or("message") {
             "message" if item["role"] == "assistant" => out.answered(&text_of(&item["content"])),
-            "message" => out.said(&text_of(&item["content"])),
+            "message" => out.said(&text_of(&item["content"]), media_of(&item["content"])),
             "function_call" => out.called(&item["call_id"], &item["name"], &item["arguments"]),
-            "function_call_output" => out.result(&item["call_id"], &text_of(&item["output"])),
+            "function_call_output" => out.result(&item["call_id"], &text_of(&item["output"]), Vec::new()),
             _ => {}
         }
     }
@@ -74,14 +118,18 @@ fn anthropic(body: &Value) -> Vec<Value> {
     for message in list(&body["messages"]) {
         let is_answer = message["role"] == "assistant";
         if let Value::String(text) = &message["content"] {
-            if is_answer { out.answered(text) } else { out.said(text) }
+            if is_answer { out.answered(text) } else { out.said(text, Vec::new()) }
         }
         for block in list(&message["content"]) {
             match block["type"].as_str().unwrap_or_default() {
                 "text" if is_answer => out.answered(&text_of(&block["text"])),
-                "text" => out.said(&text_of(&block["text"])),
+                "text" => out.said(&text_of(&block["text"]), Vec::new()),
+                "image" => out.said("", media_in(block).into_iter().collect()),
                 "tool_use" => out.called(&block["id"], &block["name"], &block["input"]),
-                "tool_result" => out.result(&block["tool_use_id"], &text_of(&block["content"])),
+                "tool_result" => {
+                    let content = &block["content"];
+                    out.result(&block["tool_use_id"], &text_of(content), media_of(content));
+                }
                 _ => {}
             }
         }
@@ -98,10 +146,12 @@ fn gemini(body: &Value) -> Vec<Value> {
             if call.is_object() {
                 out.called(&calls.id(call), &call["name"], &call["args"]);
             } else if result.is_object() {
-                out.result(&results.id(result), &only_text(&result["response"]));
+                out.result(&results.id(result), &only_text(&result["response"]), Vec::new());
+            } else if let Some(media) = media_in(part) {
+                out.said("", vec![media]);
             } else if part["thought"] != true {
                 let text = text_of(&part["text"]);
-                if content["role"] == "model" { out.answered(&text) } else { out.said(&text) }
+                if content["role"] == "model" { out.answered(&text) } else { out.said(&text, Vec::new()) }
             }
         }
     }
@@ -165,14 +215,15 @@ impl Messages {
         self.answer.calls.push(json!({ "id": id, "type": "function", "function": function }));
     }
 
-    fn said(&mut self, text: &str) {
+    fn said(&mut self, text: &str, media: Vec<Value>) {
         self.end_answer();
-        self.done.push(json!({ "role": "user", "content": text }));
+        self.done.push(with_media(json!({ "role": "user", "content": text }), media));
     }
 
-    fn result(&mut self, id: &Value, text: &str) {
+    fn result(&mut self, id: &Value, text: &str, media: Vec<Value>) {
         self.end_answer();
-        self.done.push(json!({ "role": "tool", "tool_call_id": id, "content": text }));
+        let message = json!({ "role": "tool", "tool_call_id": id, "content": text });
+        self.done.push(with_media(message, media));
     }
 
     fn end_answer(&mut self) {

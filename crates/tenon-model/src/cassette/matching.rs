@@ -24,6 +24,9 @@ fn comparable_message(message: &Value, ids: &mut CallIds) -> Value {
     let mut kept = Map::new();
     kept.insert("role".to_owned(), message["role"].clone());
     kept.insert("content".to_owned(), Value::String(steady(&text_of(&message["content"]))));
+    if let Some(media) = message.get("media") {
+        kept.insert("media".to_owned(), media.clone());
+    }
     if let Some(calls) = message["tool_calls"].as_array() {
         let calls = calls.iter().map(|call| {
             let arguments = match &call["function"]["arguments"] {

@@ -1,5 +1,6 @@
 //! The request body of `streamGenerateContent`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::Serialize;
@@ -10,6 +11,7 @@ use tenon_core::{
 
 use super::native::{self, Signed};
 use crate::adapt::{Offer, Strictness, Target, answer_schema, offers};
+use crate::media::{Shown, shown};
 
 /// Since its third generation Gemini refuses turns whose first call has no signature. This is the one that
 /// it documents for calls that came from elsewhere.
@@ -125,7 +127,9 @@ enum Speaker {
 #[serde(rename_all = "camelCase")]
 struct WirePart<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
+    text: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inline_data: Option<InlineData<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thought: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,6 +138,13 @@ struct WirePart<'a> {
     function_response: Option<WireResponse<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thought_signature: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InlineData<'a> {
+    mime_type: &'a str,
+    data: &'a str,
 }
 
 #[derive(Serialize)]
@@ -162,7 +173,7 @@ enum Outcome<'a> {
 
 impl<'a> WirePart<'a> {
     fn text(text: &'a str) -> WirePart<'a> {
-        WirePart { text: Some(text), ..WirePart::default() }
+        WirePart { text: Some(Cow::Borrowed(text)), ..WirePart::default() }
     }
 
     fn is_unsigned_text(&self) -> bool {
@@ -219,6 +230,11 @@ fn user_parts<'a>(message: &'a Message, server_ids: &HashMap<&str, &'a str>) -> 
             parts.push(WirePart { function_response: Some(response(result, id)), ..WirePart::default() });
         }
     }
+    let shown = shown(message);
+    if !shown.is_empty() {
+        parts.extend(shown.into_iter().map(shown_part));
+        return parts;
+    }
     let no_results = parts.is_empty();
     for part in &message.parts {
         if let Part::Text { text } = part
@@ -228,6 +244,16 @@ fn user_parts<'a>(message: &'a Message, server_ids: &HashMap<&str, &'a str>) -> 
         }
     }
     parts
+}
+
+fn shown_part(shown: Shown<'_>) -> WirePart<'_> {
+    match shown {
+        Shown::Text(text) => WirePart { text: Some(text), ..WirePart::default() },
+        Shown::Media(media) => {
+            let inline_data = InlineData { mime_type: &media.mime, data: &media.data };
+            WirePart { inline_data: Some(inline_data), ..WirePart::default() }
+        }
+    }
 }
 
 fn response<'a>(result: &'a ToolResult, id: Option<&'a str>) -> WireResponse<'a> {
@@ -257,7 +283,7 @@ fn model_parts<'a>(message: &'a Message, provider: &str) -> Vec<WirePart<'a>> {
                     .and_then(|native| native::call_signature(native, provider)),
                 ..WirePart::default()
             }),
-            Part::Text { .. } | Part::Thinking { .. } | Part::ToolResult(_) => {}
+            Part::Text { .. } | Part::Thinking { .. } | Part::ToolResult(_) | Part::Media(_) => {}
         }
     }
     parts
@@ -270,15 +296,17 @@ fn signed<'a>(thought: &'a str, native: &'a Value, provider: &str, parts: &mut V
     match part.signed {
         Signed::Thought => {
             let (_, text) = split_end(thought, part.bytes);
-            parts.push(WirePart { text: Some(text), thought: Some(true), ..signed });
+            parts.push(WirePart { text: Some(Cow::Borrowed(text)), thought: Some(true), ..signed });
         }
         Signed::Text => {
-            let before = parts.pop_if(|last| last.is_unsigned_text());
-            let (before, text) = split_end(before.and_then(|part| part.text).unwrap_or_default(), part.bytes);
+            let before = parts.pop_if(|last| last.is_unsigned_text()).and_then(|part| part.text);
+            // What the model said is always borrowed from the conversation.
+            let before = if let Some(Cow::Borrowed(text)) = before { text } else { "" };
+            let (before, text) = split_end(before, part.bytes);
             if !before.is_empty() {
                 parts.push(WirePart::text(before));
             }
-            parts.push(WirePart { text: Some(text), ..signed });
+            parts.push(WirePart { text: Some(Cow::Borrowed(text)), ..signed });
         }
     }
 }

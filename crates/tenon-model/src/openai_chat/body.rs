@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolCall, ToolChoice};
+use tenon_core::{ErrorClass, Media, Message, ModelError, Part, Request, Role, ToolCall, ToolChoice};
 
 use super::assemble::{REASONING_FIELD_KEY, RETURNED_REASONING_FIELD};
 use crate::adapt::{Offer, Strictness, Target, answer_schema, object_arguments};
+use crate::media::{Shown, data_url, shown};
 
 /// Some servers refuse the field that asks for token counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +159,7 @@ enum WireMessage<'a> {
         content: &'a str,
     },
     User {
-        content: String,
+        content: Told<'a>,
     },
     Assistant {
         /// `null` beside tool calls when there is no text.
@@ -172,6 +173,26 @@ enum WireMessage<'a> {
         tool_call_id: &'a str,
         content: &'a str,
     },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Told<'a> {
+    Text(String),
+    Pieces(Vec<Piece<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Piece<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: Image<'a> },
+}
+
+#[derive(Serialize)]
+struct Image<'a> {
+    #[serde(serialize_with = "data_url")]
+    url: &'a Media,
 }
 
 #[derive(Serialize)]
@@ -211,9 +232,21 @@ fn user<'a>(message: &'a Message, wire: &mut Vec<WireMessage<'a>>) {
             wire.push(WireMessage::Tool { tool_call_id: &result.call_id, content: &result.content });
         }
     }
-    let content = message.text();
-    if !content.is_empty() || !has_results {
-        wire.push(WireMessage::User { content });
+    let pieces: Vec<Piece<'_>> = shown(message).into_iter().map(piece).collect();
+    if !pieces.is_empty() {
+        wire.push(WireMessage::User { content: Told::Pieces(pieces) });
+        return;
+    }
+    let text = message.text();
+    if !text.is_empty() || !has_results {
+        wire.push(WireMessage::User { content: Told::Text(text) });
+    }
+}
+
+fn piece(shown: Shown<'_>) -> Piece<'_> {
+    match shown {
+        Shown::Text(text) => Piece::Text { text },
+        Shown::Media(media) => Piece::ImageUrl { image_url: Image { url: media } },
     }
 }
 

@@ -7,11 +7,12 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenon_core::{ErrorClass, Message, ModelError, Part, Request, Role, ToolChoice};
+use tenon_core::{ErrorClass, Media, Message, ModelError, Part, Request, Role, ToolChoice};
 
 use super::native;
 use super::refusals::{Field, Omitted};
 use crate::adapt::{Offer, Target, answer_schema, object_arguments};
+use crate::media::{Shown, data_url, shown};
 
 pub(super) fn json(
     request: &Request,
@@ -144,8 +145,7 @@ enum Item<'a> {
         #[serde(rename = "type")]
         kind: &'static str,
         role: &'static str,
-        /// The plain form. Pieces would need the id and status of the answer they were part of.
-        content: Cow<'a, str>,
+        content: Told<'a>,
     },
     Call {
         #[serde(rename = "type")]
@@ -163,6 +163,27 @@ enum Item<'a> {
         output: &'a str,
     },
     Reasoning(&'a Value),
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Told<'a> {
+    /// The plain form. Pieces of an answer would need the id and status of the answer they were part of.
+    Text(Cow<'a, str>),
+    Pieces(Vec<Piece<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Piece<'a> {
+    InputText {
+        text: Cow<'a, str>,
+    },
+    InputImage {
+        #[serde(serialize_with = "data_url")]
+        image_url: &'a Media,
+        detail: &'static str,
+    },
 }
 
 fn input<'a>(request: &'a Request, provider: &str, omitted: Omitted) -> Vec<Item<'a>> {
@@ -185,9 +206,21 @@ fn user<'a>(message: &'a Message, items: &mut Vec<Item<'a>>) {
             items.push(Item::Result { kind: "function_call_output", call_id, output });
         }
     }
+    let pieces: Vec<Piece<'_>> = shown(message).into_iter().map(piece).collect();
+    if !pieces.is_empty() {
+        items.push(Item::Said { kind: "message", role: "user", content: Told::Pieces(pieces) });
+        return;
+    }
     let text = message.text();
     if !text.is_empty() || items.len() == before {
         items.push(said("user", Cow::Owned(text)));
+    }
+}
+
+fn piece(shown: Shown<'_>) -> Piece<'_> {
+    match shown {
+        Shown::Text(text) => Piece::InputText { text },
+        Shown::Media(image_url) => Piece::InputImage { image_url, detail: "auto" },
     }
 }
 
@@ -220,11 +253,11 @@ fn assistant<'a>(message: &'a Message, provider: &str, omitted: Omitted, items: 
                     arguments: object_arguments(call),
                 });
             }
-            Part::Text { .. } | Part::Thinking { .. } | Part::ToolResult(_) => {}
+            Part::Text { .. } | Part::Thinking { .. } | Part::ToolResult(_) | Part::Media(_) => {}
         }
     }
 }
 
 fn said<'a>(role: &'static str, content: Cow<'a, str>) -> Item<'a> {
-    Item::Said { kind: "message", role, content }
+    Item::Said { kind: "message", role, content: Told::Text(content) }
 }

@@ -36,7 +36,14 @@ fn call(id: &str, arguments: &str) -> Part {
 
 fn result(call_id: &str, content: &str, is_error: bool) -> Part {
     let (call_id, content) = (call_id.into(), content.into());
-    Part::ToolResult(ToolResult { call_id, name: "read_file".into(), content, is_error, stored: None })
+    Part::ToolResult(ToolResult {
+        call_id,
+        name: "read_file".into(),
+        content,
+        is_error,
+        media: Vec::new(),
+        stored: None,
+    })
 }
 
 fn thinking(text: &str, native: Value) -> Part {

@@ -98,6 +98,7 @@ fn second(home: &str, call_id: &str, arguments: &str) -> Request {
         name: "read_file".into(),
         content: format!("{home}/project/a.txt read in {} ms", home.len()),
         is_error: false,
+        media: Vec::new(),
         stored: None,
     });
     let messages = vec![

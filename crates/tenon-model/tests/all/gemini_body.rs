@@ -41,6 +41,7 @@ fn result(call_id: &str, name: &str, content: &str, is_error: bool) -> Part {
         name: name.into(),
         content: content.into(),
         is_error,
+        media: Vec::new(),
         stored: Some("not this".into()),
     })
 }

@@ -48,6 +48,7 @@ fn result(call_id: &str, content: &str) -> Part {
         name: "read_file".into(),
         content: content.into(),
         is_error: false,
+        media: Vec::new(),
         stored: Some("not this".into()),
     })
 }

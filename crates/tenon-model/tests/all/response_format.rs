@@ -109,7 +109,7 @@ fn earlier_answers_go_out_as_text() {
     };
     let result = |id: &str, is_error: bool| {
         let (call_id, name, content) = (id.to_owned(), "any".to_owned(), "/a: too small".to_owned());
-        Part::ToolResult(ToolResult { call_id, name, content, is_error, stored: None })
+        Part::ToolResult(ToolResult { call_id, name, content, is_error, media: Vec::new(), stored: None })
     };
     let mut request = formatted();
     request.messages.push(Message { role: Role::Assistant, parts: vec![call("t", true), call("o", false)] });

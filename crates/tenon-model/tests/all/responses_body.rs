@@ -34,7 +34,14 @@ fn call(id: &str, arguments: &str, native: Option<Value>) -> Part {
 
 fn result(call_id: &str, content: &str, is_error: bool) -> Part {
     let (call_id, name, content) = (call_id.into(), "read_file".into(), content.into());
-    Part::ToolResult(ToolResult { call_id, name, content, is_error, stored: Some("not this".into()) })
+    Part::ToolResult(ToolResult {
+        call_id,
+        name,
+        content,
+        is_error,
+        media: Vec::new(),
+        stored: Some("not this".into()),
+    })
 }
 
 fn text(text: &str) -> Part {

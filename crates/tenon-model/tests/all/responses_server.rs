@@ -50,6 +50,7 @@ async fn a_call_and_its_result() {
         name: "read_file".into(),
         content: "hi".into(),
         is_error: false,
+        media: Vec::new(),
         stored: None,
     };
     let parts = vec![

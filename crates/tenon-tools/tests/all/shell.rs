@@ -313,7 +313,10 @@ fn a_silent_command_gives_signs_of_life() {
     bench.ok("run_shell_command", json!({ "command": "echo one; sleep 1", "timeout": 5_000 }));
     let signs = bench.progress.lock().unwrap();
     let ToolProgress::Shell { last_output_age_ms, total_lines, total_bytes, timeout_ms, .. } =
-        signs.last().unwrap();
+        signs.last().unwrap()
+    else {
+        panic!("{signs:?}");
+    };
     assert_eq!((*total_lines, *total_bytes, *timeout_ms), (1, 4, 5_000));
     assert!(last_output_age_ms.is_some());
 }

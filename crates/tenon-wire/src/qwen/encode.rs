@@ -10,9 +10,9 @@ use tenon_core::{Ending, Event, EventKind, Id, Outcome, RunInfo, TaskEnd, ToolPr
 use super::result::result_line;
 use super::turn::Turn;
 use super::types::{
-    CompactBoundaryData, Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, ModelFallbackData, Notice,
-    Progress, Raw, StreamEvent, StreamEventLine, System, TaskNotificationData, TaskStartedData, TaskUsage,
-    Usage, UserBlock, UserLine, UserMessage, UserRole, Uuid,
+    CompactBoundaryData, Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, McpServer, McpStatus,
+    ModelFallbackData, Notice, Progress, Raw, StreamEvent, StreamEventLine, System, TaskNotificationData,
+    TaskStartedData, TaskUsage, Usage, UserBlock, UserLine, UserMessage, UserRole, Uuid,
 };
 use crate::cap::capped;
 use crate::json_line;
@@ -174,7 +174,7 @@ fn write_init(info: &RunInfo, sink: &mut Sink<'_>) {
         session_id: sink.session_id,
         cwd: info.cwd.to_string_lossy(),
         tools: &info.tools,
-        mcp_servers: &[],
+        mcp_servers: info.mcp_servers.iter().map(shown_server).collect(),
         model: &info.model,
         permission_mode: &info.permission_mode,
         slash_commands: &[],
@@ -233,8 +233,20 @@ fn write_result(outcome: &Outcome, options: &EncoderOptions, sink: &mut Sink<'_>
     sink.line(&Line::Result(Box::new(line)));
 }
 
-fn shown_progress(progress: &ToolProgress) -> Progress {
+fn shown_server(server: &tenon_core::McpServer) -> McpServer<'_> {
+    let status = match server.status {
+        tenon_core::McpStatus::Connected => McpStatus::Connected,
+        tenon_core::McpStatus::Starting => McpStatus::Connecting,
+        tenon_core::McpStatus::Failed => McpStatus::Disconnected,
+    };
+    McpServer { name: &server.name, status }
+}
+
+fn shown_progress(progress: &ToolProgress) -> Progress<'_> {
     match *progress {
+        ToolProgress::Steps { ref progress, ref total, ref message } => {
+            Progress::McpToolProgress { progress, total: total.as_ref(), message: message.as_deref() }
+        }
         ToolProgress::Shell { elapsed_ms, last_output_age_ms, total_lines, total_bytes, timeout_ms } => {
             Progress::ShellProgress { elapsed_ms, last_output_age_ms, total_lines, total_bytes, timeout_ms }
         }

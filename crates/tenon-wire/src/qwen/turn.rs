@@ -129,7 +129,14 @@ impl Turn {
                 *input = Some(call.input());
             }
             // A part does not change its kind.
-            (_, Part::Text { .. } | Part::Thinking { .. } | Part::ToolCall(_) | Part::ToolResult(_)) => {}
+            (
+                _,
+                Part::Text { .. }
+                | Part::Thinking { .. }
+                | Part::ToolCall(_)
+                | Part::ToolResult(_)
+                | Part::Media(_),
+            ) => {}
         }
         if group.is_shown(sink) {
             sink.stream_event(StreamEvent::ContentBlockStop { index });

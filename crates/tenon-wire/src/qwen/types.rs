@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Number, Value};
 use tenon_core::{ErrorClass, Id};
 
 use crate::SCHEMA_VERSION;
@@ -73,7 +73,7 @@ pub(crate) struct Init<'a> {
     pub cwd: Cow<'a, str>,
     /// Names of all registered tools.
     pub tools: &'a [String],
-    pub mcp_servers: &'a [McpServer],
+    pub mcp_servers: Vec<McpServer<'a>>,
     pub model: &'a str,
     pub permission_mode: &'a str,
     pub slash_commands: &'a [String],
@@ -91,10 +91,18 @@ pub(crate) struct Init<'a> {
 
 /// An MCP server and whether it is there.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct McpServer {
-    pub name: String,
-    /// `connected`, `connecting` or `disconnected`.
-    pub status: String,
+pub(crate) struct McpServer<'a> {
+    pub name: &'a str,
+    pub status: McpStatus,
+}
+
+/// A server that is connecting may still come up during the run.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum McpStatus {
+    Connected,
+    Connecting,
+    Disconnected,
 }
 
 /// Nothing happened for a while, and that is all right.
@@ -323,7 +331,7 @@ pub(crate) enum StreamEvent<'a> {
     /// A sign of life of a tool that takes long.
     ToolProgress {
         tool_use_id: &'a str,
-        content: Progress,
+        content: Progress<'a>,
     },
     /// The payload so far: parsed, not validated, and only ever growing.
     StructuredPartial {
@@ -365,7 +373,7 @@ pub(crate) enum BlockDelta<'a> {
 /// How far a tool is.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
-pub(crate) enum Progress {
+pub(crate) enum Progress<'a> {
     ShellProgress {
         elapsed_ms: u64,
         /// How long ago the command last wrote something; `null` if it never did.
@@ -373,6 +381,14 @@ pub(crate) enum Progress {
         total_lines: u64,
         total_bytes: u64,
         timeout_ms: u64,
+    },
+    /// As the tool's server says it.
+    McpToolProgress {
+        #[schemars(with = "f64")]
+        progress: &'a Number,
+        #[schemars(with = "Option<f64>")]
+        total: Option<&'a Number>,
+        message: Option<&'a str>,
     },
 }
 
