@@ -19,7 +19,7 @@ use tenon_core::{
 };
 use tenon_model::{Endpoint, Http, HttpOptions, OpenAiChat, RetryPolicy, Retrying, Transport};
 use tenon_tools::{
-    OutputStore, PermissionOptions, Permissions, Registry, ShellOptions, Workspace, WorkspaceOptions,
+    OutputStore, PermissionOptions, Permissions, Registry, ShellOptions, Tasks, Workspace, WorkspaceOptions,
     builtin_tools,
 };
 
@@ -135,7 +135,8 @@ impl Shared {
         })
         .map_err(|error| other(&error))?;
         let registry = Registry::new();
-        for tool in builtin_tools(workspace, ShellOptions::new(std::env::vars_os())) {
+        let tasks = Tasks::new(Arc::new(IdSource::new(Id::from_random([1; 16]))));
+        for tool in builtin_tools(workspace, ShellOptions::new(std::env::vars_os()), tasks) {
             registry.add(tool).map_err(|error| other(&error))?;
         }
         let options = PermissionOptions {

@@ -9,7 +9,7 @@ use tenon_config::{Loaded, Surroundings};
 use tenon_contract::Contract;
 use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, Message, NoBudget, NoClient, RunInfo};
 use tenon_model::Recorder;
-use tenon_tools::{OutputStore, ShellOptions, Workspace, WorkspaceOptions, builtin_tools};
+use tenon_tools::{OutputStore, ShellOptions, Tasks, Workspace, WorkspaceOptions, builtin_tools};
 use tenon_wire::Format;
 
 use crate::args::RunArgs;
@@ -83,7 +83,8 @@ impl Plan<'_> {
         .map_err(|error| {
             Failure::new(ErrorClass::Input, format!("a working folder cannot be used: {error}"))
         })?;
-        let registry = selection.registry(builtin_tools(workspace, self.shell()), &permissions);
+        let tasks = Tasks::new(Arc::clone(&self.ids.source));
+        let registry = selection.registry(builtin_tools(workspace, self.shell(), tasks), &permissions);
         let mut tools = registry.names();
         tools.extend(offered.map(|contract| contract.tool.to_owned()));
         let info = RunInfo {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use tenon_core::Tool;
 
 use crate::shell::RunShellCommand;
-use crate::{ShellOptions, Workspace, edit, glob, grep_search, list_directory, read_file, write_file};
+use crate::task_stop::TaskStop;
+use crate::{ShellOptions, Tasks, Workspace, edit, glob, grep_search, list_directory, read_file, write_file};
 
 /// All of them. Which ones a run gets is [`crate::Selection`]'s to say.
-pub fn builtin_tools(workspace: Arc<Workspace>, shell: ShellOptions) -> Vec<Arc<dyn Tool>> {
+/// `tasks` is where background work of the tools goes.
+pub fn builtin_tools(workspace: Arc<Workspace>, shell: ShellOptions, tasks: Tasks) -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(list_directory::tool(workspace.clone())),
         Arc::new(read_file::tool(workspace.clone())),
@@ -17,5 +19,6 @@ pub fn builtin_tools(workspace: Arc<Workspace>, shell: ShellOptions) -> Vec<Arc<
         Arc::new(edit::tool(workspace.clone())),
         Arc::new(write_file::tool(workspace.clone())),
         Arc::new(RunShellCommand::new(workspace, shell)),
+        Arc::new(TaskStop::new(tasks)),
     ]
 }

@@ -33,6 +33,7 @@ mod sandbox;
 mod shell;
 mod shell_rule;
 mod sys;
+mod task_stop;
 mod tasks;
 mod walk;
 mod workspace;

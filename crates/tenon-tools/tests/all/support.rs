@@ -7,13 +7,16 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tenon_core::{Args, Cancel, Tool, ToolCtx, ToolErrorKind, ToolOutcome, ToolProgress};
-use tenon_tools::{Hidden, OutputStore, Registry, ShellOptions, Workspace, WorkspaceOptions, builtin_tools};
+use tenon_core::{Args, Cancel, Id, IdSource, Tool, ToolCtx, ToolErrorKind, ToolOutcome, ToolProgress};
+use tenon_tools::{
+    Hidden, OutputStore, Registry, ShellOptions, Tasks, Workspace, WorkspaceOptions, builtin_tools,
+};
 
 pub struct Bench {
     /// Holds `work` (the working folder) and whatever lies outside of it.
     pub base: TempDir,
     pub tools: Registry,
+    pub tasks: Tasks,
     pub cancel: Cancel,
     pub progress: Arc<Mutex<Vec<ToolProgress>>>,
 }
@@ -52,8 +55,11 @@ impl Bench {
         })
         .unwrap();
         let tools = Registry::new();
-        builtin_tools(workspace, setup.shell).into_iter().for_each(|tool| tools.add(tool).unwrap());
-        Bench { base, tools, cancel: Cancel::new(), progress: Arc::default() }
+        let tasks = Tasks::new(Arc::new(IdSource::new(Id::from_random([7; 16]))));
+        builtin_tools(workspace, setup.shell, tasks.clone())
+            .into_iter()
+            .for_each(|tool| tools.add(tool).unwrap());
+        Bench { base, tools, tasks, cancel: Cancel::new(), progress: Arc::default() }
     }
 
     pub fn work(&self) -> PathBuf {
