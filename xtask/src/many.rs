@@ -180,6 +180,7 @@ impl Shared {
                 agents: Vec::new(),
                 mcp_servers: Vec::new(),
                 cli_version: env!("CARGO_PKG_VERSION").into(),
+                channel: None,
             },
             ids: Arc::new(ids),
             audience: Audience::Live,

@@ -255,6 +255,7 @@ impl<'a> Run<'a> {
         let emitter = Arc::clone(&self.emitter);
         let mut fold =
             Fold::new(&emitter, telling, self.terminal, self.turns, &self.model, &mut self.used_call_ids);
+        emitter.emit(EventKind::Asking { turn: self.turns, model: self.model.clone() });
         let cancel = self.agent.stop.cancel().child_token();
         let mut deltas = self.agent.model.stream(request, cancel.clone());
         let cancelled = cancel.cancelled();

@@ -114,6 +114,9 @@ pub struct RunArgs {
     /// A sign of life every so many seconds
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Output")]
     pub heartbeat: Option<u64>,
+    /// What the caller is called in the first line of a stream and in telemetry
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    pub channel: Option<String>,
     /// A line on stderr for every tool call and request
     #[arg(long, help_heading = "Output", conflicts_with = "quiet")]
     pub verbose: bool,
@@ -268,8 +271,6 @@ pub struct LaterArgs {
     pub thinking: Option<String>,
     #[arg(long, hide = true)]
     pub max_thinking_tokens: Option<String>,
-    #[arg(long, hide = true)]
-    pub channel: Option<String>,
     #[arg(long, hide = true)]
     pub disabled_slash_commands: Vec<String>,
     #[arg(long, hide = true)]

@@ -96,6 +96,7 @@ impl Plan<'_> {
             agents: Vec::new(),
             mcp_servers: Vec::new(),
             cli_version: VERSION.to_owned(),
+            channel: args.channel.clone(),
         };
         warnings.iter().for_each(|warning| self.reporter.warn(warning));
         let agent = Agent {

@@ -28,8 +28,7 @@ impl Reporter {
             EventKind::Warning { .. } | EventKind::Retrying { .. } | EventKind::ModelFallback { .. }
                 if self.level >= Level::Normal => {}
             EventKind::Heartbeat if self.heartbeats => {}
-            EventKind::ToolStarted { .. } | EventKind::ToolFinished(_) | EventKind::TurnFinished { .. }
-                if self.level == Level::Verbose => {}
+            EventKind::ToolFinished(_) | EventKind::TurnFinished { .. } if self.level == Level::Verbose => {}
             _ => return,
         }
         self.show(&event.redact());
@@ -51,7 +50,6 @@ impl Reporter {
                 ));
             }
             EventKind::Heartbeat => line("heartbeat: the run goes on"),
-            EventKind::ToolStarted { name, .. } => line(&format!("tool: {name}")),
             EventKind::ToolFinished(report) => {
                 let verdict = if report.error.is_some() { "failed" } else { "done" };
                 line(&format!("tool: {} {verdict} in {} ms", report.name, report.duration_ms));

@@ -234,7 +234,6 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--effort", flags.effort.is_some()),
         ("--thinking", flags.thinking.is_some()),
         ("--max-thinking-tokens", flags.max_thinking_tokens.is_some()),
-        ("--channel", flags.channel.is_some()),
         ("--disabled-slash-commands", !flags.disabled_slash_commands.is_empty()),
         ("--include-hook-events", flags.include_hook_events),
         ("--raw-ansi", flags.raw_ansi),

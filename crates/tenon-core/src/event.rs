@@ -20,12 +20,17 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// Order within a model turn: `TurnStarted`, then per part `PartStarted`, `PartDelta`…, `PartStopped`,
+/// Order within a model turn: `Asking`, then, if an answer comes, `TurnStarted`, then per part `PartStarted`, `PartDelta`…, `PartStopped`,
 /// then `TurnFinished`. A part of another kind starts only after all earlier parts have stopped; several
 /// tool calls may be open at once.
 #[derive(Clone, Debug)]
 pub enum EventKind {
     RunStarted(Box<RunInfo>),
+    /// A model is about to be asked; nothing of its answer is there.
+    Asking {
+        turn: u32,
+        model: String,
+    },
     /// The first piece of an answer has arrived.
     TurnStarted {
         turn: u32,
@@ -123,6 +128,8 @@ pub struct RunInfo {
     /// As they stand when the run starts; some may come up later.
     pub mcp_servers: Vec<McpServer>,
     pub cli_version: String,
+    /// What whoever started the run calls itself.
+    pub channel: Option<String>,
 }
 
 /// A server of tools and whether it is there.

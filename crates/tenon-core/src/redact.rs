@@ -165,9 +165,10 @@ fn event_json(kind: &EventKind) -> (&'static str, Value) {
             json!({
                 "session_id": info.session_id, "cwd": info.cwd, "model": info.model,
                 "permission_mode": info.permission_mode, "tools": info.tools, "agents": info.agents,
-                "cli_version": info.cli_version,
+                "cli_version": info.cli_version, "channel": info.channel,
             }),
         ),
+        EventKind::Asking { turn, model } => ("asking", json!({ "turn": turn, "model": model })),
         EventKind::TurnStarted { turn, model } => ("turn_started", json!({ "turn": turn, "model": model })),
         EventKind::PartStarted { part, id, kind } => {
             ("part_started", json!({ "part": part, "id": id, "kind": part_kind_json(kind) }))

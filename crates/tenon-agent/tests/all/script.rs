@@ -156,6 +156,7 @@ impl Scene {
                 agents: Vec::new(),
                 mcp_servers: Vec::new(),
                 cli_version: "0".into(),
+                channel: None,
             },
             audience: self.audience,
             fail_on_denied: self.fail_on_denied,

@@ -80,7 +80,6 @@ fn flags_of_later_work_are_refused() {
         (&["--effort", "high"], "--effort"),
         (&["--thinking", "on"], "--thinking"),
         (&["--max-thinking-tokens", "100"], "--max-thinking-tokens"),
-        (&["--channel=SDK"], "--channel"),
         (&["--disabled-slash-commands", "a"], "--disabled-slash-commands"),
         (&["--include-hook-events"], "--include-hook-events"),
         (&["--raw-ansi"], "--raw-ansi"),
@@ -675,6 +674,10 @@ fn output_flags_have_their_effect() {
     let id = "123e4567-e89b-42d3-a456-426614174000";
     let (run, _) = ask(["-p", "hi", "-o", "stream-json", "--session-id", id]);
     assert!(run.json_lines().iter().all(|line| line["session_id"] == id), "{run}");
+    assert!(run.json_lines()[0].get("channel").is_none(), "{run}");
+
+    let (run, _) = ask(["-p", "hi", "-o", "stream-json", "--channel", "SDK"]);
+    assert_eq!(run.json_lines()[0]["channel"], "SDK", "{run}");
 }
 
 #[test]
@@ -693,9 +696,10 @@ fn stderr_has_three_levels() {
     assert_eq!(run(&[]), format!("{chosen}{warning}"));
     let verbose = run(&["--verbose"]);
     let verbose: Vec<&str> = verbose.lines().collect();
-    assert_eq!(verbose[2..4], ["turn 1: 12 tokens in, 3 out", "tool: list_directory"]);
-    assert!(verbose[4].starts_with("tool: list_directory done in ") && verbose[4].ends_with(" ms"));
-    assert_eq!(verbose[5..], ["turn 2: 20 tokens in, 4 out"]);
+    assert_eq!(verbose.len(), 5, "one line for every request and every tool call: {verbose:?}");
+    assert_eq!(verbose[2], "turn 1: 12 tokens in, 3 out");
+    assert!(verbose[3].starts_with("tool: list_directory done in ") && verbose[3].ends_with(" ms"));
+    assert_eq!(verbose[4], "turn 2: 20 tokens in, 4 out");
 }
 
 #[test]

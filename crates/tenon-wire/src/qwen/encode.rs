@@ -159,7 +159,7 @@ impl QwenEncoder {
                 }
             }
             // This dialect has no line for them; people read them on stderr.
-            EventKind::ToolStarted { .. } | EventKind::Warning { .. } => {}
+            EventKind::Asking { .. } | EventKind::ToolStarted { .. } | EventKind::Warning { .. } => {}
         }
     }
 }
@@ -183,6 +183,7 @@ fn write_init(info: &RunInfo, sink: &mut Sink<'_>) {
         permission_mode_camel: &info.permission_mode,
         schema_version: SCHEMA_VERSION,
         cli_version: &info.cli_version,
+        channel: info.channel.as_deref(),
     })));
 }
 

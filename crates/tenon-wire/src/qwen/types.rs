@@ -87,6 +87,9 @@ pub(crate) struct Init<'a> {
     pub schema_version: u32,
     /// The version of tenon.
     pub cli_version: &'a str,
+    /// What whoever started the run calls itself (`--channel`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<&'a str>,
 }
 
 /// An MCP server and whether it is there.
