@@ -2,8 +2,8 @@
 //!
 //! Start reading at `load.rs`: [`load`] reads the layers (user, project, environment, `--settings`), decides
 //! what the project may say ([`trust`], `tighten.rs`) and merges them into one [`Settings`]. The keys and
-//! how layers merge are in `settings.rs`, how a layer is read from text in `read_settings.rs`, and which
-//! model answers in `model_choice.rs`.
+//! how layers merge are in `settings.rs`, how a layer is read from text in `read_settings.rs`, which
+//! model answers in `model_choice.rs`, and agents defined in files in `agent_files.rs`.
 //!
 //! The rule everything here serves: a repository that was merely cloned can make tenon stricter, never
 //! freer.
@@ -12,11 +12,13 @@
 //! network. They are handed in as [`Surroundings`] and plain arguments. It reads the files it names and
 //! writes only `trust.json`.
 
+mod agent_files;
 mod base_url;
 mod config_error;
 mod duration;
 mod expand;
 mod files;
+mod front_matter;
 mod load;
 mod memory;
 mod model_choice;
@@ -31,9 +33,11 @@ mod surroundings;
 mod tighten;
 pub mod trust;
 
+pub use agent_files::AgentFile;
 pub use base_url::is_loopback_url;
 pub use config_error::ConfigError;
 pub use duration::{DurationError, MAX_DURATION, parse_duration, parse_wall_time};
+pub use front_matter::{Field, FieldValue, FrontMatter, FrontMatterError, read_front_matter};
 pub use load::{ExtraSettings, FileLayer, Loaded, MemoryUse, ProjectTrust, Sources, load};
 pub use memory::{MAX_MEMORY_FILE_BYTES, MAX_MEMORY_TOTAL_BYTES, MemoryFile};
 pub use model_choice::{ChoiceError, ModelChoice, ModelFlags, choose_fallback, choose_model};

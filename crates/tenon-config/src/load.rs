@@ -3,11 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::agent_files::{AGENTS_FOLDER, AgentFile, overlay, read_agent_folder, understand_all};
 use crate::config_error::ConfigError;
 use crate::files::Confine;
 use crate::memory::{MemoryFile, MemoryPlaces, read_memory};
 use crate::problem::{Problem, quotable};
-use crate::project::{MCP_FILE, ProjectFiles, SETTINGS_FILE, as_text, project_root, read_settings_file};
+use crate::project::{
+    MCP_FILE, PROJECT_AGENTS, ProjectFiles, SETTINGS_FILE, as_text, project_root, read_settings_file,
+};
 use crate::read_settings::{Expand, Layer, read_mcp_file, read_settings};
 use crate::reader::listed;
 use crate::settings::Settings;
@@ -23,12 +26,18 @@ pub fn load(
     let mut warnings = Vec::new();
     let mut settings = Settings::default();
     let mut ignored_from_project = Vec::new();
+    let mut agents = Vec::new();
     if sources.has(FileLayer::User) {
         settings = settings.overlaid(read_user(surroundings, &mut warnings)?);
+        agents = read_user_agents(surroundings, &mut warnings);
     }
     if sources.has(FileLayer::Project) {
         let files = ProjectFiles::read(surroundings, &mut warnings)?;
         (settings, ignored_from_project) = add_project(settings, &files, surroundings, trust, &mut warnings)?;
+        let is_used = !ignored_from_project.iter().any(|key| key == PROJECT_AGENTS);
+        if is_used {
+            agents = overlay(agents, understand_all(&files.agents, &mut warnings));
+        }
     }
     settings = settings.overlaid(from_environment(surroundings)?);
     if let Some(extra) = &sources.extra {
@@ -44,7 +53,7 @@ pub fn load(
             read_memory(&MemoryPlaces { user, project }, &mut warnings)
         }
     };
-    Ok(Loaded { settings, warnings, ignored_from_project, project_root: root, memory })
+    Ok(Loaded { settings, warnings, ignored_from_project, project_root: root, memory, agents })
 }
 
 /// What a run is to know.
@@ -57,6 +66,8 @@ pub struct Loaded {
     pub ignored_from_project: Vec<String>,
     pub project_root: PathBuf,
     pub memory: Vec<MemoryFile>,
+    /// The user's, then a trusted project's, each name once.
+    pub agents: Vec<AgentFile>,
 }
 
 /// Which files are looked at (`--setting-sources`, `--bare`, `--safe-mode`, `--settings`).
@@ -151,6 +162,12 @@ fn read_user(surroundings: &Surroundings, warnings: &mut Vec<String>) -> Result<
     }
 }
 
+fn read_user_agents(surroundings: &Surroundings, warnings: &mut Vec<String>) -> Vec<AgentFile> {
+    let Some(home) = &surroundings.tenon_home else { return Vec::new() };
+    let files = read_agent_folder(&home.join(AGENTS_FOLDER), Confine::Anywhere, warnings);
+    understand_all(&files, warnings)
+}
+
 fn add_project(
     settings: Settings,
     files: &ProjectFiles,
@@ -171,6 +188,7 @@ fn add_project(
     // Not even read: it is shared with other programs, and a broken one is none of an untrusting user's
     // business.
     ignored.extend(files.mcp.as_ref().map(|_| MCP_FILE.to_owned()));
+    ignored.extend((!files.agents.is_empty()).then(|| PROJECT_AGENTS.to_owned()));
     if !ignored.is_empty() {
         warnings.push(trust::ignored_line(files, state, &ignored));
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::agent_files::{RawAgentFile, read_agent_folder};
 use crate::config_error::ConfigError;
 use crate::files::{Confine, Found, Size, read_capped};
 use crate::surroundings::Surroundings;
@@ -13,6 +14,7 @@ pub(crate) const MAX_SETTINGS_BYTES: u64 = 4 * 1024 * 1024;
 
 pub(crate) const SETTINGS_FILE: &str = ".tenon/settings.json";
 pub(crate) const MCP_FILE: &str = ".mcp.json";
+pub(crate) const PROJECT_AGENTS: &str = ".tenon/agents";
 
 /// The nearest folder from `cwd` upwards that holds `.git` or `.tenon`, else `cwd`. Canonical.
 pub fn project_root(surroundings: &Surroundings) -> PathBuf {
@@ -56,6 +58,8 @@ pub(crate) struct ProjectFiles {
     pub(crate) root: PathBuf,
     pub(crate) settings: Option<Vec<u8>>,
     pub(crate) mcp: Option<Vec<u8>>,
+    /// By file name.
+    pub(crate) agents: Vec<RawAgentFile>,
 }
 
 impl ProjectFiles {
@@ -66,16 +70,18 @@ impl ProjectFiles {
     ) -> Result<ProjectFiles, ConfigError> {
         let root = project_root(surroundings);
         // The home folder may be a project too (dotfiles in git); its `.tenon` is still the user's.
-        let settings = if is_users_own(&root.join(".tenon"), surroundings) {
-            None
+        let (settings, agents) = if is_users_own(&root.join(".tenon"), surroundings) {
+            (None, Vec::new())
         } else {
-            read_settings_file(&root.join(SETTINGS_FILE), Confine::Inside(&root))?
+            let confine = Confine::Inside(&root);
+            let settings = read_settings_file(&root.join(SETTINGS_FILE), confine)?;
+            (settings, read_agent_folder(&root.join(PROJECT_AGENTS), confine, warnings))
         };
         let mcp = read_settings_file(&root.join(MCP_FILE), Confine::Inside(&root)).unwrap_or_else(|error| {
             warnings.push(format!("{error}; it is ignored"));
             None
         });
-        Ok(ProjectFiles { root, settings, mcp })
+        Ok(ProjectFiles { root, settings, mcp, agents })
     }
 }
 

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
+use crate::agent_files::RawAgentFile;
 use crate::config_error::ConfigError;
 use crate::files::{Confine, Found, Size, read_capped};
 use crate::load::{read_project_mcp, read_project_settings};
 use crate::problem::shown_path;
-use crate::project::{MCP_FILE, ProjectFiles, SETTINGS_FILE};
+use crate::project::{MCP_FILE, PROJECT_AGENTS, ProjectFiles, SETTINGS_FILE};
 use crate::settings::Settings;
 use crate::surroundings::Surroundings;
 use crate::tighten::tighten;
@@ -98,6 +99,9 @@ fn report(files: ProjectFiles, state: TrustState) -> Result<TrustReport, ConfigE
     if !read_project_mcp(&files, &mut unseen)?.mcp_servers.is_empty() {
         asks_for.push(MCP_FILE.to_owned());
     }
+    if !files.agents.is_empty() {
+        asks_for.push(PROJECT_AGENTS.to_owned());
+    }
     Ok(TrustReport { project_root: files.root, state, asks_for })
 }
 
@@ -121,6 +125,14 @@ fn pin(files: &ProjectFiles) -> Pin {
                 context.update(bytes);
             }
             None => context.update(&[0]),
+        }
+    }
+    // Nothing is added for a project without agents.
+    for RawAgentFile { path, bytes } in &files.agents {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        for part in [name, bytes.as_slice()] {
+            context.update(&(part.len() as u64).to_be_bytes());
+            context.update(part);
         }
     }
     let sha256 = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();

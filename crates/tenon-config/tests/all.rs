@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+#[path = "all/agent_files.rs"]
+mod agent_files;
 #[path = "all/corpus.rs"]
 mod corpus;
 #[path = "all/durations.rs"]
