@@ -19,8 +19,8 @@ use tenon_core::{
 };
 use tenon_model::{Endpoint, Http, HttpOptions, OpenAiChat, RetryPolicy, Retrying, Transport};
 use tenon_tools::{
-    OutputStore, PermissionOptions, Permissions, Registry, ShellOptions, Tasks, Workspace, WorkspaceOptions,
-    builtin_tools,
+    Hooks, OutputStore, PermissionOptions, Permissions, Registry, ShellOptions, Tasks, Workspace,
+    WorkspaceOptions, builtin_tools,
 };
 
 use crate::{Failure, Verdict};
@@ -188,6 +188,8 @@ impl Shared {
             heartbeat: None,
             deliver: None,
             cost_usd: None,
+            hooks: Hooks::none(),
+            session_start: None,
             trace: None,
             warnings: Vec::new(),
         }

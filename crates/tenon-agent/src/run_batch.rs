@@ -192,6 +192,7 @@ impl Run<'_> {
             Some(tool) => {
                 let emitter = Arc::clone(&self.emitter);
                 let call_id = call.id.clone();
+                let tell = Arc::clone(&self.emitter);
                 let ctx = ToolCtx {
                     call_id: call.id.clone(),
                     cancel: self.cancel(),
@@ -200,6 +201,7 @@ impl Run<'_> {
                     progress: Arc::new(move |progress| {
                         emitter.emit(EventKind::ToolProgress { call_id: call_id.clone(), progress });
                     }),
+                    tell: Arc::new(move |kind| tell.emit(kind)),
                     trace: self.agent.trace.as_ref().map(|trace| trace.call(&call.id)),
                 };
                 // A tool that panics has failed; the run has not.

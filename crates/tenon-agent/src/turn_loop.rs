@@ -13,7 +13,7 @@ use tenon_core::{
     StructuredError, Success, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, ToolSpec, TraceContext,
     TurnJournal, TurnRecord, Usage, Violation,
 };
-use tenon_tools::{Permissions, Registry};
+use tenon_tools::{Hooks, Permissions, Registry, SessionSource};
 
 use crate::failures::{self, Said};
 use crate::fold::{Fold, Telling, Turn};
@@ -59,6 +59,11 @@ pub struct Agent {
     pub deliver: Option<Deliver>,
     /// What the run costs, where that is known beforehand (nothing, on this machine).
     pub cost_usd: Option<f64>,
+    /// Who is told what happens, and may have a say in it. A sub-agent has its caller's
+    /// ([`Hooks::for_agent`]).
+    pub hooks: Hooks,
+    /// Where the session that this run belongs to comes from, when this run begins it.
+    pub session_start: Option<SessionSource>,
     /// The run's place in a distributed trace, when there is one.
     pub trace: Option<TraceContext>,
     /// What the caller already has to say.

@@ -9,8 +9,8 @@ use tenon_config::{
 use tenon_core::{ErrorClass, Failure, ModelClient, Secret, Secrets};
 use tenon_model::{
     Anthropic, Candidate, Carries, Endpoint, Fallback, Gemini, Http, HttpOptions, OpenAiChat,
-    OpenAiResponses, Places, Protocol, Recorder, Replayer, RetryPolicy, Retrying, TextAsCall,
-    Timeouts, Transport, WithoutUnseen,
+    OpenAiResponses, Places, Protocol, Recorder, Replayer, RetryPolicy, Retrying, TextAsCall, Timeouts,
+    Transport, WithoutUnseen,
 };
 
 use crate::args::{RunArgs, SchemaMode};

@@ -9,7 +9,7 @@ use tenon_config::{Loaded, Surroundings};
 use tenon_contract::Contract;
 use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, Message, NoBudget, NoClient, RunInfo};
 use tenon_model::Recorder;
-use tenon_tools::{OutputStore, ShellOptions, Tasks, Workspace, WorkspaceOptions, builtin_tools};
+use tenon_tools::{Hooks, OutputStore, ShellOptions, Tasks, Workspace, WorkspaceOptions, builtin_tools};
 use tenon_wire::Format;
 
 use crate::args::RunArgs;
@@ -128,6 +128,8 @@ impl Plan<'_> {
             )),
             warnings: warnings.clone(),
             cost_usd: chosen.cost_usd,
+            hooks: Hooks::none(),
+            session_start: None,
             trace: trace::from_environment(self.here),
         };
         Ok((agent, temporary))

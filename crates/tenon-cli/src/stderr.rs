@@ -28,7 +28,11 @@ impl Reporter {
             EventKind::Warning { .. } | EventKind::Retrying { .. } | EventKind::ModelFallback { .. }
                 if self.level >= Level::Normal => {}
             EventKind::Heartbeat if self.heartbeats => {}
-            EventKind::ToolFinished(_) | EventKind::TurnFinished { .. } if self.level == Level::Verbose => {}
+            EventKind::ToolFinished(_)
+            | EventKind::TurnFinished { .. }
+            | EventKind::HookStarted(_)
+            | EventKind::HookEnded(_)
+                if self.level == Level::Verbose => {}
             _ => return,
         }
         self.show(&event.redact());
@@ -54,6 +58,17 @@ impl Reporter {
                 let verdict = if report.error.is_some() { "failed" } else { "done" };
                 line(&format!("tool: {} {verdict} in {} ms", report.name, report.duration_ms));
             }
+            EventKind::HookStarted(hook) => {
+                let shown = hook.status_message.as_deref().unwrap_or(&hook.name);
+                line(&format!("hook: {}: {shown}", hook.event.name()));
+            }
+            EventKind::HookEnded(hook) => line(&format!(
+                "hook: {}: {} {} in {} ms",
+                hook.event.name(),
+                hook.name,
+                hook.end.name(),
+                hook.duration_ms
+            )),
             EventKind::TurnFinished { turn, usage } => {
                 line(&format!("turn {turn}: {} tokens in, {} out", usage.input, usage.output));
             }

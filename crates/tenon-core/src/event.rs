@@ -7,7 +7,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{Id, Origin, Outcome, Part, RawJson, Timestamp, ToolDisplay, ToolErrorKind, ToolProgress, Usage};
+use crate::{
+    HookReport, HookStart, Id, Origin, Outcome, Part, RawJson, Timestamp, ToolDisplay, ToolErrorKind,
+    ToolProgress, Usage,
+};
 
 #[derive(Clone, Debug)]
 pub struct Event {
@@ -99,6 +102,9 @@ pub enum EventKind {
     /// Work goes on in the background. Exactly one `TaskEnded` follows.
     TaskStarted(TaskStart),
     TaskEnded(TaskEnd),
+    /// A hook is told of something; the run may wait for it.
+    HookStarted(HookStart),
+    HookEnded(HookReport),
     Warning {
         message: String,
     },

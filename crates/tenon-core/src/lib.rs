@@ -11,6 +11,7 @@ mod ansi;
 mod approval_mode;
 mod display;
 mod event;
+mod hook;
 mod id;
 mod media;
 mod message;
@@ -29,6 +30,10 @@ pub use display::{FileDiff, TaskExecution, TodoItem, TodoStatus, ToolDisplay};
 pub use event::{
     CompactTrigger, Event, EventKind, McpServer, McpStatus, PartKind, PermissionDenial, RunInfo, TaskEnd,
     TaskKind, TaskStart, TaskStatus, ToolReport,
+};
+pub use hook::{
+    Hook, HookEnd, HookEvent, HookLayer, HookOrder, HookPower, HookReport, HookRule, HookRun, HookShell,
+    HookStart, HookSubject, HookWait, OnHookError,
 };
 pub use id::{Id, IdSource, Timestamp};
 pub use media::Media;

@@ -227,6 +227,19 @@ fn event_json(kind: &EventKind) -> (&'static str, Value) {
                 "usage": task.usage, "duration_ms": task.duration_ms,
             }),
         ),
+        EventKind::HookStarted(hook) => (
+            "hook_started",
+            json!({
+                "event": hook.event.name(), "name": hook.name, "status_message": hook.status_message,
+            }),
+        ),
+        EventKind::HookEnded(hook) => (
+            "hook_ended",
+            json!({
+                "event": hook.event.name(), "name": hook.name, "end": hook.end.name(),
+                "exit_code": hook.exit_code, "duration_ms": hook.duration_ms,
+            }),
+        ),
         EventKind::Warning { message } => ("warning", json!({ "message": message })),
         EventKind::Heartbeat => ("heartbeat", Value::Null),
         EventKind::RunFinished(outcome) => ("run_finished", outcome_json(outcome)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Number, Value};
 
-use crate::{Cancel, Client, EventSink, Media, Metrics, ToolDisplay, TraceContext};
+use crate::{Cancel, Client, EventKind, EventSink, Media, Metrics, ToolDisplay, TraceContext};
 
 /// How a tool is described to the model and to the permission rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,8 @@ pub struct ToolCtx {
     /// Where the run's events go, for tools that run agents of their own.
     pub sink: Arc<dyn EventSink>,
     pub progress: Arc<dyn Fn(ToolProgress) + Send + Sync>,
+    /// Says something as the run itself: a warning, say.
+    pub tell: Arc<dyn Fn(EventKind) + Send + Sync>,
     /// The call's place in a distributed trace, for what the tool starts: `TraceContext::variables` for a process,
     /// `TraceContext::agent` for an agent.
     pub trace: Option<TraceContext>,

@@ -184,6 +184,11 @@ pub(crate) fn canonical(name: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, tool)| tool)
 }
 
+/// The other names of a tool.
+pub(crate) fn aliases_of(tool: &str) -> impl Iterator<Item = &'static str> {
+    ALIASES.iter().filter(move |(_, named)| *named == tool).map(|(alias, _)| *alias)
+}
+
 fn known_names() -> impl Iterator<Item = &'static str> {
     ALIASES.iter().flat_map(|(alias, tool)| [*tool, *alias]).chain(TERMINAL_TOOLS.iter().copied())
 }

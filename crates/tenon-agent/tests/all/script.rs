@@ -11,7 +11,7 @@ use tenon_core::{
     MemoryJournal, Message, ModelClient, ModelError, NoBudget, NoClient, Outcome, Request, RunInfo, Tool,
     ToolCtx, ToolKind, ToolOutcome, ToolSpec,
 };
-use tenon_tools::{PermissionOptions, Permissions, Registry, Rule};
+use tenon_tools::{Hooks, PermissionOptions, Permissions, Registry, Rule};
 
 pub type Answer = Vec<Result<Delta, ModelError>>;
 
@@ -163,6 +163,8 @@ impl Scene {
             heartbeat: None,
             deliver: None,
             cost_usd: None,
+            hooks: Hooks::none(),
+            session_start: None,
             trace: None,
             warnings: Vec::new(),
         };

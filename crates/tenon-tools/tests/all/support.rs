@@ -90,6 +90,7 @@ impl Bench {
             client: Arc::new(tenon_core::NoClient),
             sink: Arc::new(tenon_core::NoSink),
             progress: Arc::new(move |sign| progress.lock().unwrap().push(sign)),
+            tell: Arc::new(|_| {}),
             trace: None,
         }
     }

@@ -159,7 +159,11 @@ impl QwenEncoder {
                 }
             }
             // This dialect has no line for them; people read them on stderr.
-            EventKind::Asking { .. } | EventKind::ToolStarted { .. } | EventKind::Warning { .. } => {}
+            EventKind::Asking { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::HookStarted(_)
+            | EventKind::HookEnded(_)
+            | EventKind::Warning { .. } => {}
         }
     }
 }

@@ -1,0 +1,249 @@
+//! What hooks answer, and what several answers mean together.
+//!
+//! An answer is JSON on stdout (or in an HTTP body); what cannot be understood is a failure of the hook,
+//! never a silent yes.
+
+use serde_json::{Map, Value};
+use tenon_core::Args;
+
+use crate::output::first_chars;
+
+/// A reason or a message to people: a paragraph, not a page.
+pub(crate) const MAX_MESSAGE_CHARS: usize = 2_000;
+/// What one hook may put into the model's context.
+pub(crate) const MAX_CONTEXT_CHARS: usize = 10_000;
+
+/// What all hooks of an event say together: the most restrictive word counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HookDecision {
+    pub says: HookSays,
+    /// Arguments to use instead, still to be checked like any others.
+    pub updated_input: Option<Args>,
+    /// What the model is to be told besides.
+    pub context: Option<String>,
+    /// The run is to end, for this reason.
+    pub stop: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum HookSays {
+    #[default]
+    Nothing,
+    Allow,
+    Ask {
+        reason: String,
+    },
+    Deny {
+        reason: String,
+    },
+}
+
+impl HookSays {
+    fn rank(&self) -> u8 {
+        match self {
+            HookSays::Nothing => 0,
+            HookSays::Allow => 1,
+            HookSays::Ask { .. } => 2,
+            HookSays::Deny { .. } => 3,
+        }
+    }
+}
+
+impl HookDecision {
+    /// Why it must not be, if it must not.
+    pub fn denied(&self) -> Option<&str> {
+        match &self.says {
+            HookSays::Deny { reason } => Some(reason),
+            HookSays::Nothing | HookSays::Allow | HookSays::Ask { .. } => None,
+        }
+    }
+
+    /// Adds the answer of the next hook in the order of the settings. True if its arguments had to give
+    /// way to those of an earlier hook.
+    pub(crate) fn add(&mut self, reply: Reply) -> bool {
+        if reply.says.rank() > self.says.rank() {
+            self.says = reply.says;
+        }
+        let gives_way = reply.updated_input.is_some() && self.updated_input.is_some();
+        if self.updated_input.is_none() {
+            self.updated_input = reply.updated_input;
+        }
+        if let Some(more) = reply.context {
+            let context = self.context.get_or_insert_default();
+            if !context.is_empty() {
+                context.push_str("\n\n");
+            }
+            context.push_str(&more);
+        }
+        self.stop = self.stop.take().or(reply.stop);
+        gives_way
+    }
+}
+
+/// What one hook answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reply {
+    pub says: HookSays,
+    pub updated_input: Option<Args>,
+    pub context: Option<String>,
+    pub stop: Option<String>,
+    /// For people.
+    pub message: Option<String>,
+}
+
+impl Reply {
+    pub fn denied(reason: &str) -> Reply {
+        let reason = match reason.trim() {
+            "" => "it gave no reason".to_owned(),
+            reason => shortened(reason, MAX_MESSAGE_CHARS),
+        };
+        Reply { says: HookSays::Deny { reason }, ..Reply::default() }
+    }
+
+    /// The stdout of a hook that ended well.
+    pub fn from_text(text: &str) -> Result<Reply, String> {
+        let text = text.trim().trim_start_matches('\u{feff}');
+        if text.is_empty() {
+            return Ok(Reply::default());
+        }
+        match serde_json::from_str::<Value>(text) {
+            Ok(Value::Object(object)) => Reply::from_object(&object),
+            // Half a decision must not pass for none.
+            Err(error) if text.starts_with('{') => Err(format!("its answer is not valid JSON ({error})")),
+            Ok(_) | Err(_) => {
+                Ok(Reply { message: Some(shortened(text, MAX_MESSAGE_CHARS)), ..Reply::default() })
+            }
+        }
+    }
+
+    /// The stderr of a hook that said no by its exit code: the reason, or JSON that holds it.
+    pub fn from_refusal(stderr: &str) -> Reply {
+        let object = serde_json::from_str::<Value>(stderr.trim()).ok();
+        let told = object.as_ref().and_then(Value::as_object).and_then(|object| {
+            let inner = object.get("hookSpecificOutput").and_then(Value::as_object);
+            let reason = object.get("reason").or_else(|| object.get("stopReason"));
+            reason.or_else(|| inner.and_then(|inner| inner.get("permissionDecisionReason")))?.as_str()
+        });
+        Reply::denied(told.unwrap_or(stderr))
+    }
+
+    pub fn from_object(object: &Map<String, Value>) -> Result<Reply, String> {
+        let answer = Fields { object, path: "" };
+        let nothing = Map::new();
+        let inner = answer.object("hookSpecificOutput")?.unwrap_or(&nothing);
+        let inner = Fields { object: inner, path: "hookSpecificOutput." };
+        // The answer to a permission request is an object of its own.
+        let behaviour = match inner.object.get("decision") {
+            Some(Value::Object(object)) => Fields { object, path: "hookSpecificOutput.decision." },
+            _ => Fields { object: &nothing, path: "" },
+        };
+        let reason = first([
+            inner.text("permissionDecisionReason")?,
+            behaviour.text("message")?,
+            answer.text("reason")?,
+        ]);
+        let reason = || match reason.map(str::trim) {
+            None | Some("") => "it gave no reason".to_owned(),
+            Some(reason) => shortened(reason, MAX_MESSAGE_CHARS),
+        };
+        let words = [
+            inner.word("permissionDecision")?,
+            behaviour.word("behavior")?,
+            match inner.object.get("decision") {
+                Some(Value::Object(_)) => None,
+                _ => inner.word("decision")?,
+            },
+            answer.word("decision")?,
+        ];
+        let says = words.into_iter().flatten().max().map_or(HookSays::Nothing, |word| match word {
+            Word::Allow => HookSays::Allow,
+            Word::Ask => HookSays::Ask { reason: reason() },
+            Word::Deny => HookSays::Deny { reason: reason() },
+        });
+        let updated_input = match behaviour.object("updatedInput")? {
+            Some(updated) => Some(updated),
+            None => inner.object("updatedInput")?,
+        };
+        let goes_on =
+            answer.flag("continue")?.unwrap_or(true) && !behaviour.flag("interrupt")?.unwrap_or(false);
+        let stop = (!goes_on).then(|| match answer.text("stopReason") {
+            Ok(Some(text)) if !text.trim().is_empty() => shortened(text.trim(), MAX_MESSAGE_CHARS),
+            _ => reason(),
+        });
+        let filled = |text: Option<&str>, most: usize| {
+            text.map(str::trim).filter(|text| !text.is_empty()).map(|text| shortened(text, most))
+        };
+        Ok(Reply {
+            says,
+            updated_input: updated_input.cloned(),
+            context: filled(
+                first([inner.text("additionalContext")?, answer.text("additionalContext")?]),
+                MAX_CONTEXT_CHARS,
+            ),
+            stop,
+            message: filled(answer.text("systemMessage")?, MAX_MESSAGE_CHARS),
+        })
+    }
+}
+
+/// From the mildest to the strictest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Word {
+    Allow,
+    Ask,
+    Deny,
+}
+
+struct Fields<'a> {
+    object: &'a Map<String, Value>,
+    path: &'static str,
+}
+
+impl<'a> Fields<'a> {
+    fn text(&self, key: &str) -> Result<Option<&'a str>, String> {
+        match self.object.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(self.wrong(key, "a string")),
+        }
+    }
+
+    fn flag(&self, key: &str) -> Result<Option<bool>, String> {
+        match self.object.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(*flag)),
+            Some(_) => Err(self.wrong(key, "true or false")),
+        }
+    }
+
+    fn object(&self, key: &str) -> Result<Option<&'a Map<String, Value>>, String> {
+        match self.object.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(object)) => Ok(Some(object)),
+            Some(_) => Err(self.wrong(key, "an object")),
+        }
+    }
+
+    fn word(&self, key: &str) -> Result<Option<Word>, String> {
+        match self.text(key)? {
+            None | Some("") => Ok(None),
+            Some("allow" | "approve") => Ok(Some(Word::Allow)),
+            Some("ask") => Ok(Some(Word::Ask)),
+            Some("deny" | "block") => Ok(Some(Word::Deny)),
+            Some(_) => Err(self.wrong(key, "`allow`, `approve`, `ask`, `deny` or `block`")),
+        }
+    }
+
+    fn wrong(&self, key: &str, wanted: &str) -> String {
+        format!("`{}{key}` of its answer must be {wanted}", self.path)
+    }
+}
+
+fn first<'a, const N: usize>(texts: [Option<&'a str>; N]) -> Option<&'a str> {
+    texts.into_iter().flatten().next()
+}
+
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    let kept = first_chars(text, most);
+    if kept.len() == text.len() { text.to_owned() } else { format!("{kept} […]") }
+}
