@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tenon_core::{Event, Id};
 
-use crate::qwen;
+use crate::{gemini, qwen};
 
 /// The version of the wire formats, in the first line of every run and in the published schemas. It
 /// grows when a field changes its meaning or goes away, not when one is added.
@@ -13,6 +13,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub fn encoder(dialect: Dialect, options: EncoderOptions) -> Box<dyn Encoder> {
     match dialect {
         Dialect::Qwen => Box::new(qwen::QwenEncoder::new(options)),
+        Dialect::Gemini => Box::new(gemini::GeminiEncoder::new(options)),
     }
 }
 
@@ -20,6 +21,7 @@ pub fn encoder(dialect: Dialect, options: EncoderOptions) -> Box<dyn Encoder> {
 pub fn published_schema(dialect: Dialect) -> Value {
     match dialect {
         Dialect::Qwen => qwen::published_schema(),
+        Dialect::Gemini => gemini::published_schema(),
     }
 }
 
@@ -34,10 +36,11 @@ pub trait Encoder: Send {
 pub enum Dialect {
     #[default]
     Qwen,
+    Gemini,
 }
 
 impl Dialect {
-    pub const ALL: [Dialect; 1] = [Dialect::Qwen];
+    pub const ALL: [Dialect; 2] = [Dialect::Qwen, Dialect::Gemini];
 
     pub fn parse(name: &str) -> Result<Dialect, UnknownDialect> {
         Dialect::ALL
@@ -49,6 +52,7 @@ impl Dialect {
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Qwen => "qwen",
+            Dialect::Gemini => "gemini",
         }
     }
 }

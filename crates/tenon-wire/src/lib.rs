@@ -9,12 +9,19 @@
 //!
 //! Start reading at `dialect.rs`. Each dialect is a folder with one file of wire types (`types.rs`) and
 //! the encoder beside it (`encode.rs`); what all dialects share is how one value becomes one line
-//! (`json_line.rs`) and how long a tool's output may be (`cap.rs`).
+//! (`json_line.rs`), the `text` format (`text.rs`), statistics (`stats.rs`) and how long a tool's output may
+//! be (`cap.rs`). What clients send is read in `input`, whatever the dialect.
 
 mod cap;
 mod dialect;
+mod gemini;
+pub mod input;
 mod json_line;
+mod publish;
 mod qwen;
+mod stats;
+mod text;
+mod values;
 
 pub use cap::TOOL_OUTPUT_CAP;
 pub use dialect::{

@@ -5,17 +5,19 @@
 
 use std::collections::BTreeMap;
 
-use tenon_core::{Ending, Event, EventKind, Id, Outcome, RunInfo, TaskEnd, ToolProgress};
+use tenon_core::{Event, EventKind, Id, Outcome, RunInfo, TaskEnd, ToolProgress};
 
 use super::result::result_line;
 use super::turn::Turn;
 use super::types::{
     CompactBoundaryData, Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, McpServer, McpStatus,
-    ModelFallbackData, Notice, Progress, Raw, StreamEvent, StreamEventLine, System, TaskNotificationData,
-    TaskStartedData, TaskUsage, Usage, UserBlock, UserLine, UserMessage, UserRole, Uuid,
+    ModelFallbackData, Notice, Progress, StreamEvent, StreamEventLine, System, TaskNotificationData,
+    TaskStartedData, TaskUsage, Usage, UserBlock, UserLine, UserMessage, UserRole,
 };
 use crate::cap::capped;
 use crate::json_line;
+use crate::text::encode_text;
+use crate::values::{Raw, Uuid};
 use crate::{Encoder, EncoderOptions, Format, SCHEMA_VERSION};
 
 pub(crate) struct QwenEncoder {
@@ -58,16 +60,6 @@ impl Encoder for QwenEncoder {
                 self.document = document;
             }
         }
-    }
-}
-
-fn encode_text(event: &Event, out: &mut Vec<u8>) {
-    if let EventKind::RunFinished(outcome) = &event.kind
-        && event.parent.is_none()
-        && let Ending::Success(success) = &outcome.ending
-    {
-        out.extend_from_slice(success.text.as_bytes());
-        out.push(b'\n');
     }
 }
 

@@ -1,11 +1,10 @@
 //! The result line, read from the one outcome of the run.
 
-use tenon_core::{Decision, Ending, ErrorClass, Metrics, ModelMetrics, Outcome, ToolMetrics};
+use tenon_core::{Ending, ErrorClass, Outcome};
 
-use super::types::{
-    ApiStats, DecisionStats, Failure, FileStats, ModelStats, PermissionDenial, Raw, ResultLine, Stats,
-    StructuredFailure, Subtype, TokenStats, ToolStats, ToolsStats, Usage, Uuid, Violation,
-};
+use super::types::{Failure, PermissionDenial, ResultLine, StructuredFailure, Subtype, Usage, Violation};
+use crate::stats::stats;
+use crate::values::{Raw, Uuid};
 use crate::{EncoderOptions, Format, SCHEMA_VERSION};
 
 pub(super) fn result_line<'a>(
@@ -84,28 +83,6 @@ fn shown_failure(failure: &tenon_core::Failure) -> Failure<'_> {
     }
 }
 
-fn stats(metrics: &Metrics) -> Stats<'_> {
-    let by_name = metrics.tools.iter().map(|(name, tool)| (name.as_str(), ToolStats::from(tool))).collect();
-    let mut all = ToolMetrics::default();
-    metrics.tools.values().for_each(|tool| all.merge(tool));
-    let all = ToolStats::from(&all);
-    Stats {
-        models: metrics.models.iter().map(|(name, model)| (name.as_str(), model.into())).collect(),
-        tools: ToolsStats {
-            total_calls: all.count,
-            total_success: all.success,
-            total_fail: all.fail,
-            total_duration_ms: all.duration_ms,
-            total_decisions: all.decisions,
-            by_name,
-        },
-        files: FileStats {
-            total_lines_added: metrics.lines_added,
-            total_lines_removed: metrics.lines_removed,
-        },
-    }
-}
-
 impl From<tenon_core::Usage> for Usage {
     fn from(usage: tenon_core::Usage) -> Usage {
         Usage {
@@ -140,44 +117,6 @@ impl<'a> From<&'a tenon_core::StructuredError> for StructuredFailure<'a> {
                 .iter()
                 .map(|violation| Violation { path: &violation.path, message: &violation.message })
                 .collect(),
-        }
-    }
-}
-
-impl From<&ModelMetrics> for ModelStats {
-    fn from(model: &ModelMetrics) -> ModelStats {
-        ModelStats {
-            api: ApiStats {
-                total_requests: model.requests,
-                total_errors: model.errors,
-                total_latency_ms: model.latency_ms,
-            },
-            tokens: TokenStats {
-                prompt: model.usage.input,
-                candidates: model.usage.output,
-                total: model.usage.total,
-                cached: model.usage.cache_read,
-                thoughts: model.usage.reasoning,
-                tool: 0,
-            },
-        }
-    }
-}
-
-impl From<&ToolMetrics> for ToolStats {
-    fn from(tool: &ToolMetrics) -> ToolStats {
-        let count = |decision| tool.decisions.get(&decision).copied().unwrap_or_default();
-        ToolStats {
-            count: tool.success + tool.fail,
-            success: tool.success,
-            fail: tool.fail,
-            duration_ms: tool.duration_ms,
-            decisions: DecisionStats {
-                accept: count(Decision::Accept),
-                reject: count(Decision::Reject),
-                modify: count(Decision::Modify),
-                auto_accept: count(Decision::AutoAccept),
-            },
         }
     }
 }

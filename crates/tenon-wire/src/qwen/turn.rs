@@ -9,9 +9,10 @@ use tenon_core::{Id, Part, PartKind, RawJson};
 
 use super::encode::{Framing, Sink};
 use super::types::{
-    AssistantBlock, AssistantLine, AssistantMessage, AssistantRole, BlockDelta, Line, MessageType, Raw,
-    StartedMessage, StopReason, StreamEvent, Usage, Uuid,
+    AssistantBlock, AssistantLine, AssistantMessage, AssistantRole, BlockDelta, Line, MessageType,
+    StartedMessage, StopReason, StreamEvent, Usage,
 };
+use crate::values::{Raw, Uuid};
 
 /// One model turn, as far as it has come.
 #[derive(Default)]

@@ -8,25 +8,18 @@
 //! must get the right answer.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::value::RawValue;
 use serde_json::{Number, Value};
-use tenon_core::{ErrorClass, Id};
 
-use crate::SCHEMA_VERSION;
+use crate::publish::publish;
+use crate::stats::Stats;
+use crate::values::{Raw, Uuid, error_classes};
 
 /// The JSON Schema of this file.
 pub(crate) fn published_schema() -> Value {
-    let mut schema = SchemaSettings::draft2020_12()
-        .for_serialize()
-        .into_generator()
-        .into_root_schema_for::<Output<'static>>();
-    schema.insert("$id".to_owned(), format!("urn:tenon:wire:qwen:{SCHEMA_VERSION}").into());
-    schema.into()
+    publish::<Output<'static>>("qwen")
 }
 
 /// What tenon writes in the `qwen` dialect: one line of `stream-json`, or the document of `json`.
@@ -472,82 +465,6 @@ pub(crate) struct PermissionDenial<'a> {
     pub reason: &'a str,
 }
 
-/// Numbers by model and tool.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Stats<'a> {
-    pub models: BTreeMap<&'a str, ModelStats>,
-    pub tools: ToolsStats<'a>,
-    pub files: FileStats,
-}
-
-/// What one model did.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct ModelStats {
-    pub api: ApiStats,
-    pub tokens: TokenStats,
-}
-
-/// Requests to one model.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ApiStats {
-    pub total_requests: u64,
-    pub total_errors: u64,
-    pub total_latency_ms: u64,
-}
-
-/// Tokens of one model.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct TokenStats {
-    pub prompt: u64,
-    pub candidates: u64,
-    pub total: u64,
-    pub cached: u64,
-    pub thoughts: u64,
-    /// Always 0: what tools add to a prompt is counted in `prompt`.
-    pub tool: u64,
-}
-
-/// What all tools did.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ToolsStats<'a> {
-    pub total_calls: u64,
-    pub total_success: u64,
-    pub total_fail: u64,
-    pub total_duration_ms: u64,
-    pub total_decisions: DecisionStats,
-    pub by_name: BTreeMap<&'a str, ToolStats>,
-}
-
-/// What one tool did.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ToolStats {
-    pub count: u64,
-    pub success: u64,
-    pub fail: u64,
-    pub duration_ms: u64,
-    pub decisions: DecisionStats,
-}
-
-/// How calls came to be allowed or not.
-#[derive(Clone, Copy, Default, Serialize, JsonSchema)]
-pub(crate) struct DecisionStats {
-    pub accept: u64,
-    pub reject: u64,
-    pub modify: u64,
-    pub auto_accept: u64,
-}
-
-/// Lines that tools changed in files.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct FileStats {
-    pub total_lines_added: u64,
-    pub total_lines_removed: u64,
-}
-
 /// Why the run failed.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Failure<'a> {
@@ -579,49 +496,4 @@ pub(crate) struct Violation<'a> {
     /// JSON Pointer into the candidate.
     pub path: &'a str,
     pub message: &'a str,
-}
-
-/// An id in the form of a UUID.
-#[derive(Clone, Copy, Serialize)]
-#[serde(transparent)]
-pub(crate) struct Uuid(pub Id);
-
-impl JsonSchema for Uuid {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Uuid".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "uuid" })
-    }
-}
-
-/// JSON that is passed on as it came: every digit, every key in its place.
-#[derive(Clone, Copy, Serialize)]
-#[serde(transparent)]
-pub(crate) struct Raw<'a>(pub &'a RawValue);
-
-impl JsonSchema for Raw<'_> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Raw".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!(true)
-    }
-}
-
-/// The names of all classes, each once, from the one list there is.
-fn error_classes(_: &mut SchemaGenerator) -> Schema {
-    let mut names: Vec<&str> = ErrorClass::ALL.into_iter().map(ErrorClass::name).collect();
-    names.dedup();
-    json_schema!({ "type": "string", "enum": names })
 }

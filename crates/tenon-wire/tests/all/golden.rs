@@ -4,37 +4,49 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use tenon_wire::{EncoderOptions, Format};
+use tenon_wire::{Dialect, EncoderOptions, Format};
 
 use crate::scenarios;
 use crate::script::{options, with_partials};
 
-pub fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/qwen")
+pub fn folder(dialect: Dialect) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(dialect.name())
 }
 
-fn formats() -> [(&'static str, EncoderOptions); 4] {
-    [
+fn formats(dialect: Dialect) -> Vec<(&'static str, EncoderOptions)> {
+    let mut formats = vec![
         ("stream.jsonl", options(Format::StreamJson)),
-        ("partials.jsonl", with_partials()),
         ("json", options(Format::Json)),
         ("text", options(Format::Text)),
-    ]
+    ];
+    match dialect {
+        Dialect::Qwen => formats.push(("partials.jsonl", with_partials())),
+        // Answers come in pieces anyway.
+        Dialect::Gemini => {}
+    }
+    formats
 }
 
 #[test]
 fn every_scenario_reads_as_its_golden_file_in_every_format() {
+    for dialect in Dialect::ALL {
+        compare(dialect);
+    }
+}
+
+fn compare(dialect: Dialect) {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let folder = folder(dialect);
     let mut expected_files = BTreeSet::new();
     let mut differing = Vec::new();
     for scenario in scenarios::all() {
-        for (suffix, mut options) in formats() {
+        for (suffix, mut options) in formats(dialect) {
             (scenario.adjust)(&mut options);
-            let actual: String = scenario.runs.iter().map(|run| run.encoded(&options)).collect();
+            let actual: String = scenario.runs.iter().map(|run| run.encoded_as(dialect, &options)).collect();
             let file = format!("{}.{suffix}", scenario.name);
-            let path = folder().join(&file);
+            let path = folder.join(&file);
             if update {
-                fs::create_dir_all(folder()).unwrap();
+                fs::create_dir_all(&folder).unwrap();
                 fs::write(&path, &actual).unwrap();
             }
             let golden = fs::read_to_string(&path).unwrap_or_default();
@@ -44,9 +56,14 @@ fn every_scenario_reads_as_its_golden_file_in_every_format() {
             expected_files.insert(file);
         }
     }
-    assert!(differing.is_empty(), "run with `UPDATE_GOLDEN=1` if these are meant:\n{}", differing.join("\n"));
+    assert!(
+        differing.is_empty(),
+        "{}: run with `UPDATE_GOLDEN=1` if these are meant:\n{}",
+        dialect.name(),
+        differing.join("\n")
+    );
 
-    let files: BTreeSet<String> = fs::read_dir(folder())
+    let files: BTreeSet<String> = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();

@@ -176,7 +176,11 @@ impl Script {
 
     /// What an encoder makes of the script.
     pub fn encoded(&self, options: &EncoderOptions) -> String {
-        let mut encoder = encoder(Dialect::Qwen, options.clone());
+        self.encoded_as(Dialect::Qwen, options)
+    }
+
+    pub fn encoded_as(&self, dialect: Dialect, options: &EncoderOptions) -> String {
+        let mut encoder = encoder(dialect, options.clone());
         let mut out = Vec::new();
         for event in &self.events {
             encoder.encode(event, &mut out);

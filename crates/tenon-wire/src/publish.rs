@@ -1,0 +1,15 @@
+//! The JSON Schema of a dialect's types.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use crate::SCHEMA_VERSION;
+
+/// Draft 2020-12, for what is written; `name` is the dialect's.
+pub(crate) fn publish<Output: JsonSchema>(name: &str) -> Value {
+    let mut schema =
+        SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Output>();
+    schema.insert("$id".to_owned(), format!("urn:tenon:wire:{name}:{SCHEMA_VERSION}").into());
+    schema.into()
+}
