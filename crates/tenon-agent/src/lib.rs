@@ -11,6 +11,7 @@
 mod emitter;
 mod failures;
 mod fold;
+mod history;
 mod limits;
 mod plan_batch;
 mod repeated_call;
@@ -22,6 +23,7 @@ mod terminal;
 mod turn_loop;
 
 pub use emitter::Emitter;
+pub use history::{INTERRUPTED, NOT_RUN, Unfinished, close_calls, tell};
 pub use limits::{Cap, Limits};
 pub use plan_batch::{Judgement, Step, plan_batch};
 pub use schema_mode::SchemaMode;

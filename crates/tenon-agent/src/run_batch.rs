@@ -178,6 +178,7 @@ impl Run<'_> {
         let record =
             TurnRecord::ToolStarted { turn: self.turns, call_id: call.id.clone(), name: call.name.clone() };
         self.journal(record).await?;
+        self.batch.begun.insert(call.id.clone());
         self.emitter.emit(EventKind::ToolStarted {
             call_id: call.id.clone(),
             name: call.name.clone(),
@@ -252,6 +253,7 @@ impl Run<'_> {
             media: outcome.media,
             stored: stored.clone(),
         };
+        self.batch.results.push(result.clone());
         self.journal(TurnRecord::ToolFinished { turn: self.turns, result: result.clone() }).await?;
         self.emitter.emit(EventKind::ToolFinished(ToolReport {
             call_id: call.id.clone(),

@@ -17,6 +17,7 @@ use tenon_tools::{Hooks, Permissions, Registry, SessionSource};
 
 use crate::failures::{self, Said};
 use crate::fold::{Fold, Telling, Turn};
+use crate::history::{self, Unfinished};
 use crate::plan_batch::{Step, plan_batch};
 use crate::repeated_call::RepeatedCalls;
 use crate::run_batch::{Done, millis_since};
@@ -98,7 +99,7 @@ pub async fn run(mut agent: Agent, sink: Arc<dyn EventSink>) -> Ended {
     let prompt = agent.prompt.take();
     let mut run = Run::new(&agent, Arc::clone(&emitter), history);
     let ending = run.drive_until_stopped(prompt).await;
-    let history = std::mem::take(&mut run.history);
+    let history = run.take_history();
     let outcome = Arc::new(run.outcome(ending, millis_since(started)));
     emitter.emit(EventKind::RunFinished(Arc::clone(&outcome)));
     Ended { outcome, history }
@@ -113,6 +114,10 @@ pub(crate) struct Run<'a> {
     pub(crate) metrics: Metrics,
     pub(crate) denials: Vec<PermissionDenial>,
     history: Vec<Message>,
+    /// How far the calls of the last turn have come.
+    pub(crate) batch: Batch,
+    /// What the caller had to say, and what came up since.
+    warnings: Vec<String>,
     /// The terminal tool as it is offered.
     terminal_spec: Option<Arc<ToolSpec>>,
     /// The terminal tool's name, unless a rule removed it.
@@ -129,6 +134,13 @@ pub(crate) struct Run<'a> {
     api_duration_ms: u64,
 }
 
+/// The calls of one turn while they are carried out.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) begun: HashSet<String>,
+    pub(crate) results: Vec<ToolResult>,
+}
+
 impl<'a> Run<'a> {
     fn new(agent: &'a Agent, emitter: Arc<Emitter>, history: Vec<Message>) -> Run<'a> {
         let terminal = agent.contract.as_ref().filter(|contract| !agent.permissions.removes(contract.tool));
@@ -141,6 +153,8 @@ impl<'a> Run<'a> {
             denials: Vec::new(),
             used_call_ids: history.iter().flat_map(Message::tool_calls).map(|call| call.id.clone()).collect(),
             history,
+            batch: Batch::default(),
+            warnings: agent.warnings.clone(),
             terminal_spec: terminal.map(terminal_spec).map(Arc::new),
             terminal: terminal.map(|contract| contract.tool),
             repeated: RepeatedCalls::default(),
@@ -163,8 +177,18 @@ impl<'a> Run<'a> {
     /// Adds what the model is told next, kept before it is sent.
     pub(crate) async fn tell(&mut self, message: Message, origin: Origin) -> Result<(), Failure> {
         self.journal(TurnRecord::UserMessage { message: message.clone(), origin }).await?;
-        self.history.push(message);
+        history::tell(&mut self.history, message);
         Ok(())
+    }
+
+    /// The conversation as it stands: a run that was stopped may have left calls without an answer.
+    fn take_history(&mut self) -> Vec<Message> {
+        let Batch { begun, results } = std::mem::take(&mut self.batch);
+        history::close_calls(&mut self.history, results, |call| match begun.contains(&call.id) {
+            true => Unfinished::MayHaveRun,
+            false => Unfinished::NeverBegun,
+        });
+        std::mem::take(&mut self.history)
     }
 
     async fn drive_until_stopped(&mut self, prompt: Option<Message>) -> Ending {
@@ -384,6 +408,7 @@ impl<'a> Run<'a> {
         calls: &[ToolCall],
         finish: FinishReason,
     ) -> Result<Option<Success>, Box<Failure>> {
+        self.batch = Batch::default();
         let siblings = self.agent.contract.as_ref().map(|contract| contract.siblings);
         let steps = plan_batch(calls, siblings, |call| self.judge(call));
         let (captured, terminal) = self.check_terminal_calls(calls, &steps, finish);
@@ -497,10 +522,15 @@ impl<'a> Run<'a> {
         (captured, done)
     }
 
-    pub(crate) async fn journal(&self, record: TurnRecord) -> Result<(), Failure> {
+    pub(crate) async fn journal(&mut self, record: TurnRecord) -> Result<(), Failure> {
         self.agent.journal.write(record).await.map_err(|error| {
             Failure::new(ErrorClass::Internal, format!("the run could not be recorded: {error}"))
-        })
+        })?;
+        if let Some(message) = self.agent.journal.degraded() {
+            self.warnings.push(message.clone());
+            self.emitter.emit(EventKind::RecordingDegraded { message });
+        }
+        Ok(())
     }
 
     /// Adds what the contract had received so far, and why it could receive nothing.
@@ -543,7 +573,7 @@ impl<'a> Run<'a> {
             api_duration_ms: self.api_duration_ms,
             metrics: self.metrics,
             denials: self.denials,
-            warnings: self.agent.warnings.clone(),
+            warnings: self.warnings,
             cost_usd: self.agent.cost_usd,
         }
     }

@@ -25,7 +25,10 @@ pub struct Reporter {
 impl Reporter {
     pub fn report(&self, event: &Event) {
         match &event.kind {
-            EventKind::Warning { .. } | EventKind::Retrying { .. } | EventKind::ModelFallback { .. }
+            EventKind::Warning { .. }
+            | EventKind::RecordingDegraded { .. }
+            | EventKind::Retrying { .. }
+            | EventKind::ModelFallback { .. }
                 if self.level >= Level::Normal => {}
             EventKind::Heartbeat if self.heartbeats => {}
             EventKind::ToolFinished(_)
@@ -40,7 +43,9 @@ impl Reporter {
 
     fn show(&self, event: &DurableEvent) {
         match &event.event().kind {
-            EventKind::Warning { message } => line(&format!("warning: {message}")),
+            EventKind::Warning { message } | EventKind::RecordingDegraded { message } => {
+                line(&format!("warning: {message}"))
+            }
             EventKind::Retrying { attempt, wait_ms, class, message }
                 if *attempt <= 2 || self.level == Level::Verbose =>
             {

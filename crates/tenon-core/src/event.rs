@@ -108,6 +108,10 @@ pub enum EventKind {
     Warning {
         message: String,
     },
+    /// From here on the session is not kept; the run goes on. Told once.
+    RecordingDegraded {
+        message: String,
+    },
     /// Nothing happened for a while, and that is all right.
     Heartbeat,
     RunFinished(Arc<Outcome>),

@@ -20,6 +20,7 @@ mod outcome;
 mod ports;
 mod redact;
 mod secret;
+mod stored_message;
 mod tool;
 mod trace;
 mod usage;

@@ -123,6 +123,10 @@ impl Client for NoClient {
 /// what to do when writing fails is the implementor's to decide.
 pub trait TurnJournal: Send + Sync {
     fn write(&self, record: TurnRecord) -> BoxFut<'_, io::Result<()>>;
+    /// Why nothing is kept any longer although the run may go on, for a journal that allows that. Told once.
+    fn degraded(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Not `Serialize`: it may hold a payload. Store `message.redact()` where payloads must not be kept.

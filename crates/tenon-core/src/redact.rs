@@ -20,7 +20,8 @@ pub const REDACTED_ARGS: &str = r#"{"__redacted":"structured_output payload (see
 #[derive(Clone, Debug)]
 pub struct DurableEvent(Event);
 
-/// A message without payloads. The only way to one is [`Message::redact`].
+/// A message without payloads. The only ways to one are [`Message::redact`] and reading one back
+/// (`stored_message.rs`).
 #[derive(Clone, Debug)]
 pub struct DurableMessage(Message);
 
@@ -32,6 +33,14 @@ impl DurableEvent {
 }
 
 impl DurableMessage {
+    pub(crate) fn read(message: Message) -> DurableMessage {
+        DurableMessage(message)
+    }
+
+    pub fn into_message(self) -> Message {
+        self.0
+    }
+
     pub fn message(&self) -> &Message {
         &self.0
     }
@@ -241,6 +250,7 @@ fn event_json(kind: &EventKind) -> (&'static str, Value) {
             }),
         ),
         EventKind::Warning { message } => ("warning", json!({ "message": message })),
+        EventKind::RecordingDegraded { message } => ("recording_degraded", json!({ "message": message })),
         EventKind::Heartbeat => ("heartbeat", Value::Null),
         EventKind::RunFinished(outcome) => ("run_finished", outcome_json(outcome)),
     }

@@ -11,8 +11,9 @@ use super::result::result_line;
 use super::turn::Turn;
 use super::types::{
     CompactBoundaryData, Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, McpServer, McpStatus,
-    ModelFallbackData, Notice, Progress, StreamEvent, StreamEventLine, System, TaskNotificationData,
-    TaskStartedData, TaskUsage, Usage, UserBlock, UserLine, UserMessage, UserRole,
+    ModelFallbackData, Notice, Progress, RecordingDegradedData, RecordingDegradedReason, StreamEvent,
+    StreamEventLine, System, TaskNotificationData, TaskStartedData, TaskUsage, Usage, UserBlock, UserLine,
+    UserMessage, UserRole,
 };
 use crate::cap::capped;
 use crate::json_line;
@@ -141,6 +142,11 @@ impl QwenEncoder {
                     after_tokens: *after_tokens,
                 };
                 sink.line(&Line::System(System::CompactBoundary(sink.notice(data))));
+            }
+            EventKind::RecordingDegraded { message } => {
+                let reason = RecordingDegradedReason::WriteFailed;
+                let data = RecordingDegradedData { session_id: sink.session_id, reason, message };
+                sink.line(&Line::System(System::SessionRecordingDegraded(sink.notice(data))));
             }
             EventKind::Heartbeat => write_heartbeat(event, &mut sink),
             EventKind::RunFinished(outcome) => {

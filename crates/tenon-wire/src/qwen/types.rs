@@ -55,6 +55,7 @@ pub(crate) enum System<'a> {
     TaskStarted(Notice<'a, TaskStartedData<'a>>),
     TaskNotification(Notice<'a, TaskNotificationData<'a>>),
     CompactBoundary(Notice<'a, CompactBoundaryData>),
+    SessionRecordingDegraded(Notice<'a, RecordingDegradedData<'a>>),
 }
 
 /// The first line of every run: who runs, with what.
@@ -185,6 +186,21 @@ pub(crate) struct ModelFallbackData<'a> {
     pub status_code: Option<u16>,
     /// 1 for the first of `--fallback-model`.
     pub fallback_index: u32,
+}
+
+/// The session is not kept from here on: it can be resumed up to this point, or not at all. The run goes on.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct RecordingDegradedData<'a> {
+    pub session_id: Uuid,
+    pub reason: RecordingDegradedReason,
+    /// One sentence for people.
+    pub message: &'a str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RecordingDegradedReason {
+    WriteFailed,
 }
 
 /// One message of the model: blocks of one type, so a turn that thinks, speaks and calls gives three.

@@ -175,11 +175,12 @@ fn model_fallback() -> Script {
 
 fn heartbeat_and_warning() -> Script {
     let mut outcome = success("Done.");
-    outcome.warnings = vec!["nothing came on stdin".to_owned()];
+    outcome.warnings = vec!["nothing came on stdin".to_owned(), "the session is not kept".to_owned()];
     outcome.cost_usd = None;
     Script::started()
         .event(EventKind::Warning { message: "nothing came on stdin".to_owned() })
         .event(EventKind::Heartbeat)
+        .event(EventKind::RecordingDegraded { message: "the session is not kept".to_owned() })
         .turn()
         .text(&["Done."])
         .turn_finished(usage(700, 2))
