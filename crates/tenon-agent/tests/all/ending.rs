@@ -1,8 +1,8 @@
 //! How runs end, and that limits mean what they say.
 
-use tenon_agent::{Cap, Limits, SchemaMode};
+use tenon_agent::{Cap, Limits, NOT_RUN, SchemaMode};
 use tenon_core::ApprovalMode;
-use tenon_core::{Delta, Ending, ErrorClass, EventKind, Failure, FinishReason, ModelError};
+use tenon_core::{Delta, Ending, ErrorClass, EventKind, Failure, FinishReason, ModelError, Part};
 
 use crate::script::{Played, Scene, calls, text};
 
@@ -85,6 +85,18 @@ fn the_tool_call_budget_stops_before_the_call_that_exceeds_it() {
         failure(&played).message,
         "the tool-call budget was reached: 1 of 1 calls used, and the model asked for another (`--max-tool-calls`)"
     );
+    // The conversation goes on where it stopped: every call has an answer.
+    let answers: Vec<(String, String)> = played.history[2]
+        .parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::ToolResult(result) => Some((result.call_id.clone(), result.content.clone())),
+            _ => None,
+        })
+        .collect();
+    let answered = |id: &str, content: &str| (id.to_owned(), content.to_owned());
+    assert_eq!(answers, [answered("a", "ran a"), answered("b", NOT_RUN), answered("c", NOT_RUN)]);
+    assert_eq!(played.history.len(), 3);
 }
 
 #[test]

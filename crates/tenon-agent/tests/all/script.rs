@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use tenon_agent::{Agent, Audience, Limits, SchemaMode, Stop};
+use tenon_agent::{Agent, Audience, Ended, Limits, SchemaMode, Stop};
 use tenon_contract::{Contract, Schema};
 use tenon_core::ApprovalMode;
 use tenon_core::{
@@ -170,16 +170,17 @@ impl Scene {
         };
         let sink = Arc::new(Recorded::default());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let outcome =
-            runtime.block_on(tenon_agent::run(agent, Arc::clone(&sink) as Arc<dyn EventSink>)).outcome;
+        let Ended { outcome, history } =
+            runtime.block_on(tenon_agent::run(agent, Arc::clone(&sink) as Arc<dyn EventSink>));
         let events = sink.0.lock().unwrap().clone();
         let ran = log.lock().unwrap().clone();
-        Played { outcome, events, ran, model, journal }
+        Played { outcome, history, events, ran, model, journal }
     }
 }
 
 pub struct Played {
     pub outcome: Arc<Outcome>,
+    pub history: Vec<Message>,
     pub events: Vec<Event>,
     /// Ids of the calls that really ran.
     pub ran: Vec<String>,
