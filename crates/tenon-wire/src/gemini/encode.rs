@@ -104,7 +104,9 @@ impl GeminiEncoder {
                 _ => drop(self.open.remove(part)),
             },
             EventKind::ToolFinished(report) => write(&tool_result(report, timestamp()), out),
-            EventKind::Warning { message } => write_warning(message, timestamp(), out),
+            EventKind::Warning { message } | EventKind::RecordingDegraded { message } => {
+                write_warning(message, timestamp(), out)
+            }
             EventKind::Retrying { attempt, wait_ms, class, message } => {
                 let told = format!("{class}: {message}; attempt {attempt} follows in {wait_ms} ms");
                 write_warning(&told, timestamp(), out);
