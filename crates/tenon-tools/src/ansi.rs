@@ -1,71 +1,78 @@
-//! Makes text of the bytes a program writes, across the boundaries of chunks. Terminal sequences are removed
-//! by [`tenon_core::AnsiStripper`].
+//! Terminal escape sequences, taken out of the text a program writes, also across the boundaries of chunks.
+//! What the bytes mean is decided before, in `decode.rs`.
 
-/// Decodes a stream of bytes as UTF-8. A character split between two chunks stays whole; invalid bytes
-/// become U+FFFD.
+const ESC: char = '\u{1b}';
+const BEL: char = '\u{7}';
+
+/// Removes terminal escape sequences from a stream of text.
 #[derive(Debug, Default)]
-pub(crate) struct Utf8Decoder {
-    pending: Vec<u8>,
+pub(crate) struct AnsiStripper {
+    state: State,
 }
 
-impl Utf8Decoder {
-    pub fn push(&mut self, bytes: &[u8], out: &mut String) {
-        let joined;
-        let mut rest = bytes;
-        if !self.pending.is_empty() {
-            self.pending.extend_from_slice(bytes);
-            joined = std::mem::take(&mut self.pending);
-            rest = &joined;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Text,
+    /// After ESC.
+    Escape,
+    /// ESC with intermediate characters, such as the choice of a character set: one more ends it.
+    Intermediate,
+    /// ESC `[` up to its final character.
+    Control,
+    /// A string (title, link, picture) up to BEL or ESC `\`.
+    String,
+    /// ESC within a string.
+    StringEscape,
+}
+
+impl AnsiStripper {
+    pub fn push(&mut self, text: &str, out: &mut String) {
+        if self.state == State::Text && !text.contains(ESC) {
+            out.push_str(text);
+            return;
         }
-        loop {
-            match std::str::from_utf8(rest) {
-                Ok(text) => {
-                    out.push_str(text);
-                    return;
-                }
-                Err(error) => {
-                    let (valid, after) = rest.split_at(error.valid_up_to());
-                    out.push_str(std::str::from_utf8(valid).unwrap_or_default());
-                    let Some(invalid) = error.error_len() else {
-                        self.pending = after.to_vec();
-                        return;
-                    };
-                    out.push(char::REPLACEMENT_CHARACTER);
-                    rest = &after[invalid..];
-                }
-            }
+        for c in text.chars() {
+            self.state = self.step(c, out);
         }
     }
 
-    /// The stream is over: what is pending was no character.
-    pub fn finish(&mut self, out: &mut String) {
-        if !std::mem::take(&mut self.pending).is_empty() {
-            out.push(char::REPLACEMENT_CHARACTER);
+    fn step(&self, c: char, out: &mut String) -> State {
+        match (self.state, c) {
+            (State::Text, ESC) => State::Escape,
+            (State::Text, _) => plain(c, out),
+            (State::Escape, '[') => State::Control,
+            (State::Escape, ']' | 'P' | 'X' | '^' | '_') => State::String,
+            (State::Escape | State::Intermediate, ' '..='/') => State::Intermediate,
+            (State::Escape | State::Intermediate, '0'..='~') => State::Text,
+            (State::Control, ' '..='?') => State::Control,
+            (State::Control, '@'..='~') => State::Text,
+            (State::String, BEL) => State::Text,
+            (State::String, ESC) => State::StringEscape,
+            // No real string spans lines: one that was never closed must not swallow the rest of the output.
+            (State::String | State::StringEscape, '\n') => plain(c, out),
+            (State::String, _) => State::String,
+            (State::StringEscape, '\\') => State::Text,
+            (State::StringEscape, ESC) => State::StringEscape,
+            (State::StringEscape, _) => State::String,
+            (_, ESC) => State::Escape,
+            // Not a sequence after all.
+            (State::Escape | State::Intermediate | State::Control, _) => plain(c, out),
         }
     }
+}
+
+fn plain(c: char, out: &mut String) -> State {
+    out.push(c);
+    State::Text
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use tenon_core::AnsiStripper;
-
     use super::*;
 
-    fn text(chunks: &[&[u8]]) -> String {
-        let (mut strip, mut decode, mut out) =
-            (AnsiStripper::default(), Utf8Decoder::default(), String::new());
-        for chunk in chunks {
-            let mut plain = Vec::new();
-            strip.push(chunk, &mut plain);
-            decode.push(&plain, &mut out);
-        }
-        decode.finish(&mut out);
-        out
-    }
-
     #[test]
-    fn sequences_are_removed() {
+    fn sequences_are_removed_wherever_a_chunk_ends() {
         let table: &[(&str, &str)] = &[
             ("\x1b[1;31mred\x1b[0m", "red"),
             ("\x1b]0;title\x07text", "text"),
@@ -76,36 +83,15 @@ mod tests {
             ("\x1b\x1b[0mx", "x"),
             ("a\x1b7b\x1b=c", "abc"),
             ("plain ü", "plain ü"),
+            ("\x1bü \x1b]0;ü\x07", "ü "),
         ];
         for (input, wanted) in table {
-            assert_eq!(text(&[input.as_bytes()]), *wanted, "{input:?}");
-        }
-    }
-
-    #[test]
-    fn invalid_bytes_are_replaced() {
-        assert_eq!(text(&[b"a\xffb", b"\xe2\x82"]), "a\u{fffd}b\u{fffd}");
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(256)))]
-
-        #[test]
-        fn chunk_boundaries_do_not_matter(
-            pieces in prop::collection::vec(
-                prop_oneof![
-                    any::<Vec<u8>>(),
-                    "[ü€a]{0,4}".prop_map(String::into_bytes),
-                    Just(b"\x1b[31m".to_vec()),
-                    Just(b"\x1b]0;t\x07".to_vec()),
-                ],
-                0..6,
-            ),
-            size in 1_usize..7,
-        ) {
-            let whole: Vec<u8> = pieces.concat();
-            let chunks: Vec<&[u8]> = whole.chunks(size).collect();
-            prop_assert_eq!(text(&chunks), text(&[&whole]));
+            for at in (0..=input.len()).filter(|at| input.is_char_boundary(*at)) {
+                let (mut strip, mut out) = (AnsiStripper::default(), String::new());
+                strip.push(&input[..at], &mut out);
+                strip.push(&input[at..], &mut out);
+                assert_eq!(out, *wanted, "{input:?} cut at {at}");
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::{ShellOptions, Tasks, Workspace, edit, glob, grep_search, list_direct
 /// All of them. Which ones a run gets is [`crate::Selection`]'s to say.
 /// `tasks` is where background work of the tools goes.
 pub fn builtin_tools(workspace: Arc<Workspace>, shell: ShellOptions, tasks: Tasks) -> Vec<Arc<dyn Tool>> {
+    let shell = Arc::new(shell.without_secrets());
     vec![
         Arc::new(list_directory::tool(workspace.clone())),
         Arc::new(read_file::tool(workspace.clone())),
@@ -18,7 +19,7 @@ pub fn builtin_tools(workspace: Arc<Workspace>, shell: ShellOptions, tasks: Task
         Arc::new(glob::tool(workspace.clone())),
         Arc::new(edit::tool(workspace.clone())),
         Arc::new(write_file::tool(workspace.clone())),
-        Arc::new(RunShellCommand::new(workspace, shell)),
+        Arc::new(RunShellCommand::new(workspace, shell, tasks.clone())),
         Arc::new(TaskStop::new(tasks)),
     ]
 }

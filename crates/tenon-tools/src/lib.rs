@@ -10,9 +10,11 @@
 mod ansi;
 mod args;
 mod atomic_write;
+mod background;
 mod blocking;
+mod both_pipes;
 mod builtin;
-mod capture;
+mod decode;
 mod diff;
 mod edit;
 mod exit_status;
@@ -24,6 +26,7 @@ mod hook_http;
 mod hook_input;
 mod hook_reply;
 mod hooks;
+mod line_view;
 mod list_directory;
 mod nearest;
 mod net;
@@ -31,13 +34,17 @@ mod output;
 mod path_rule;
 mod paths;
 mod permission;
+mod promote;
 mod read_file;
 mod registry;
 mod rule;
 mod running;
 mod sandbox;
 mod shell;
+mod shell_output;
+mod shell_report;
 mod shell_rule;
+mod shell_run;
 mod sys;
 mod task_stop;
 mod tasks;
@@ -59,6 +66,7 @@ pub use rule::{Rule, RuleError, split_rules};
 pub use running::kill_running_commands;
 pub use sandbox::{KernelSupport, NetworkAccess, Sandbox, SandboxError, SandboxMode, SandboxOptions};
 pub use shell::ShellOptions;
+pub use shell_run::ShellTerminal;
 pub use tasks::{
     NewTask, NotStarted, Notice, PromoteError, Settled, StopError, StoppedBy, TaskEvent, TaskHandle,
     TaskInfo, Tasks,

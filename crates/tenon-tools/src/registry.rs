@@ -22,7 +22,10 @@ const CORE: &[&str] = &[
     "web_search",
     "todo_write",
     "monitor",
+    "task_stop",
 ];
+/// Where one of these is offered, so is `task_stop`.
+const STARTS_TASKS: &[&str] = &["run_shell_command", "monitor", "task_stop"];
 /// All that `--bare` leaves of them.
 const BARE: &[&str] = &["read_file", "edit", "run_shell_command"];
 /// Names that models call out of habit.
@@ -198,7 +201,10 @@ impl Selection {
         if !CORE.contains(&tool) {
             return true;
         }
-        let listed = self.core.as_ref().is_none_or(|core| core.iter().any(|name| name == tool));
+        // Whoever can start background work can stop it.
+        let wanted: &[&str] = if tool == "task_stop" { STARTS_TASKS } else { &[tool] };
+        let listed =
+            self.core.as_ref().is_none_or(|core| core.iter().any(|name| wanted.contains(&name.as_str())));
         listed && (!self.bare || BARE.contains(&tool))
     }
 }

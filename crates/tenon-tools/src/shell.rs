@@ -1,34 +1,30 @@
-//! `run_shell_command`: a command in `bash -c`, waited for.
+//! `run_shell_command`: what a call asks for, and waiting for a command that runs in the foreground.
 //!
-//! The command runs in a session of its own, with nothing on stdin and both outputs in one pipe, so that
-//! they come in the order they were written. It ends by itself, at its deadline or with the run; whatever
-//! is left of it then is stopped.
+//! It ends by itself, at its deadline or with the run; whatever is left of it then is stopped. Or it goes
+//! on in the background: from the start (`background.rs`), or because somebody no longer wants to wait
+//! (`promote.rs`). Running it is `shell_run.rs`; what the model reads of its end is `shell_report.rs`.
 
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use encoding_rs::Encoding;
 use serde_json::json;
-use tenon_core::{
-    Args, BoxFut, Tool, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolProgress, ToolSpec, TraceContext,
-};
-use tokio::io::AsyncReadExt;
-use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep_until, timeout};
+use tenon_core::{Args, BoxFut, Tool, ToolCtx, ToolKind, ToolOutcome, ToolProgress, ToolSpec};
+use tokio::time::{Instant, sleep_until};
 
 use crate::args::{ArgReader, Refusal, outcome};
-use crate::capture::Capture;
-use crate::exit_status::{is_failure, signal_name};
-use crate::output::first_chars;
-use crate::running::GroupGuard;
-use crate::sys::{self, ProcessGroup};
-use crate::{Sandbox, Workspace};
+use crate::background::{self, Launched};
+use crate::decode::locale_encoding;
+use crate::promote;
+use crate::shell_output::Capture;
+use crate::shell_report::Report;
+use crate::shell_run::{End, Launch, Left, Running, Step};
+use crate::tasks::{Foreground, PromoteReply};
+use crate::{Sandbox, ShellTerminal, Tasks, Workspace};
 
-const NAME: &str = "run_shell_command";
+pub(crate) const NAME: &str = "run_shell_command";
 /// Long enough for most builds; a model can ask for more.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
@@ -36,13 +32,6 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Between asking a command to end and ending it.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the pipe may stay open after the command has ended: its own output is already in the pipe.
-const DRAIN: Duration = Duration::from_millis(500);
-/// A command is repeated in its result up to here.
-const COMMAND_SHOWN: usize = 1_000;
-/// Below this nobody needs to be told that a command was slow.
-const SLOW: Duration = Duration::from_secs(1);
-const READ_SIZE: usize = 64 * 1024;
 
 #[derive(Clone, Debug)]
 pub struct ShellOptions {
@@ -50,6 +39,9 @@ pub struct ShellOptions {
     pub max_timeout: Duration,
     /// How often a silent command gives a sign of life; zero is never.
     pub heartbeat: Duration,
+    /// After how long a command that is still waited for goes to the background; `None` is never.
+    pub promote_after: Option<Duration>,
+    pub terminal: ShellTerminal,
     /// The whole environment of commands, before secrets are taken out.
     pub environment: Vec<(OsString, OsString)>,
     /// Names of variables that hold secrets: commands do not get them.
@@ -66,44 +58,66 @@ impl ShellOptions {
             default_timeout: DEFAULT_TIMEOUT,
             max_timeout: MAX_TIMEOUT,
             heartbeat: HEARTBEAT,
+            promote_after: None,
+            terminal: ShellTerminal::default(),
             environment: environment.into_iter().collect(),
             env_remove: Vec::new(),
             env_pass: Vec::new(),
             sandbox: None,
         }
     }
+
+    /// With the environment that commands really get.
+    pub(crate) fn without_secrets(mut self) -> ShellOptions {
+        let ShellOptions { env_remove, env_pass, environment, .. } = &mut self;
+        environment.retain(|(name, _)| {
+            let listed = |names: &[String]| names.iter().any(|listed| name == listed.as_str());
+            !listed(env_remove) || listed(env_pass)
+        });
+        self
+    }
+
+    /// The character set of the commands' locale, where that is not UTF-8.
+    pub(crate) fn locale(&self) -> Option<&'static Encoding> {
+        let variable = |name: &str| {
+            let (_, value) = self.environment.iter().find(|(n, _)| n == name)?;
+            value.to_str().filter(|value| !value.is_empty())
+        };
+        locale_encoding(["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable)?)
+    }
 }
 
 pub(crate) struct RunShellCommand {
     spec: Arc<ToolSpec>,
     workspace: Arc<Workspace>,
-    options: ShellOptions,
+    options: Arc<ShellOptions>,
+    tasks: Tasks,
 }
 
 impl RunShellCommand {
-    pub fn new(workspace: Arc<Workspace>, mut options: ShellOptions) -> RunShellCommand {
-        let ShellOptions { env_remove, env_pass, environment, .. } = &mut options;
-        environment.retain(|(name, _)| {
-            let listed = |names: &[String]| names.iter().any(|listed| name == listed.as_str());
-            !listed(env_remove) || listed(env_pass)
-        });
+    pub fn new(workspace: Arc<Workspace>, options: Arc<ShellOptions>, tasks: Tasks) -> RunShellCommand {
         let spec = ToolSpec {
             name: NAME.to_owned(),
             description: format!(
                 "Runs a command with `bash -c` and waits for it. There is no terminal and nothing on stdin. It is \
                  stopped after {} ms unless `timeout` says otherwise; what it leaves running with its output open is stopped when it \
-                 ends. Large outputs are shown in part and kept in a file.",
+                 ends. Large outputs are shown in part and kept in a file. With `is_background` it is not waited for: its \
+                 output goes to a file, you are told when it ends, and it ends with the run at the latest.",
                 options.default_timeout.as_millis()
             ),
             parameters: json!({
                 "type": "object",
                 "properties": {
                     "command": { "type": "string", "description": "The bash command line." },
+                    "is_background": {
+                        "type": "boolean",
+                        "description": "Do not wait for the command: for servers, watchers and whatever takes long. Default: false."
+                    },
                     "timeout": {
                         "type": "integer",
                         "minimum": 1,
                         "maximum": u64::try_from(options.max_timeout.as_millis()).unwrap_or(u64::MAX),
-                        "description": "Milliseconds after which the command is stopped."
+                        "description": "Milliseconds after which the command is stopped. In the background there is no limit unless this is given."
                     },
                     "description": { "type": "string", "description": "What the command is for, in a few words." },
                     "directory": { "type": "string", "description": "Absolute path of the folder to run in. Default: the working folder." }
@@ -112,28 +126,51 @@ impl RunShellCommand {
             }),
             kind: ToolKind::Execute,
         };
-        RunShellCommand { spec: Arc::new(spec), workspace, options }
+        RunShellCommand { spec: Arc::new(spec), workspace, options, tasks }
     }
 
     async fn run(&self, ctx: ToolCtx, args: Args) -> Result<ToolOutcome, Refusal> {
         let order = self.order(&args)?;
-        let start = Instant::now();
-        let mut running = Running::start(
-            &order,
-            &self.options,
-            ctx.trace.as_ref(),
-            Capture::new(self.workspace.outputs.clone(), NAME),
-        )?;
-        let end = running.watch(&ctx, start, order.timeout, self.options.heartbeat).await;
-        let left = running.clear_up(&end).await;
-        let group = running.group.group.id();
+        let capture = Capture::new(self.workspace.outputs.clone(), NAME, self.options.locale());
+        let launch = Launch {
+            command: &order.command,
+            folder: &order.folder,
+            options: &self.options,
+            trace: ctx.trace.as_ref(),
+        };
+        if order.mode == Mode::Background {
+            return background::start(launch, capture, &order, &ctx.call_id, &self.tasks).await;
+        }
+        let mut running = Running::start(launch, capture)?;
+        let mut foreground = self.tasks.foreground(&ctx.call_id);
+        let limits = Waiting {
+            timeout: order.timeout,
+            heartbeat: self.options.heartbeat,
+            promote_after: self.options.promote_after,
+        };
+        let waited = wait(&mut running, &ctx, limits, &mut foreground).await;
+        let left = match &waited {
+            Waited::Unwanted(_) => Left::Nothing,
+            Waited::Ended(_) => running.clear_up(GRACE).await,
+            // What got away from the signals is told; what did not is what was asked for.
+            Waited::TimedOut | Waited::Cancelled => running.stop(GRACE).await,
+        };
+        let end = match waited {
+            Waited::Unwanted(reply) => {
+                let launched = Launched { order: &order, call_id: &ctx.call_id, tasks: &self.tasks };
+                return Ok(promote::promote(running, launched, reply).await);
+            }
+            Waited::Ended(end) => crate::shell_report::Ending::Ended(end),
+            Waited::TimedOut => crate::shell_report::Ending::TimedOut,
+            Waited::Cancelled => crate::shell_report::Ending::Cancelled,
+        };
         let report = Report {
             order: &order,
             end,
             left,
-            group,
-            elapsed: start.elapsed(),
-            output: running.capture.finish(),
+            group: running.pid(),
+            elapsed: running.started.elapsed(),
+            output: running.taker.finish(),
         };
         Ok(report.outcome())
     }
@@ -141,41 +178,38 @@ impl RunShellCommand {
     fn order(&self, args: &Args) -> Result<Order, Refusal> {
         let args = ArgReader::new(&self.spec, args);
         let command = args.filled_text("command")?.to_owned();
-        args.optional_text("description")?;
-        if args.flag("is_background")? {
-            return Err(Refusal::arguments(
-                "Commands cannot run in the background yet; call again without `is_background`.",
-            ));
-        }
+        let description = args.optional_text("description")?.map(str::to_owned);
+        let mode = if args.flag("is_background")? { Mode::Background } else { Mode::Foreground };
         if ends_in_background(&command) {
-            return Err(Refusal::arguments(
-                "A command must not end with `&`: what it starts would be stopped at once. Remove the `&` to wait for it.",
-            ));
+            return Err(Refusal::arguments(match mode {
+                Mode::Background => {
+                    "A command must not end with `&`: with `is_background` it runs in the background already. Remove the `&`."
+                }
+                Mode::Foreground => {
+                    "A command must not end with `&`: what it starts would be stopped at once. Remove the `&` to wait for it, \
+                     or set `is_background` to true as well."
+                }
+            }));
         }
         let timeout = match args.optional_count("timeout")? {
-            None => self.options.default_timeout,
+            None => None,
             Some(0) => return Err(Refusal::arguments("`timeout` must be at least 1 millisecond.")),
             Some(ms) if Duration::from_millis(ms) > self.options.max_timeout => {
                 let max = self.options.max_timeout.as_millis();
                 return Err(Refusal::arguments(format!("`timeout` must be at most {max} milliseconds.")));
             }
-            Some(ms) => Duration::from_millis(ms),
+            Some(ms) => Some(Duration::from_millis(ms)),
         };
-        let directory =
-            match args.optional_text("directory")?.filter(|directory| !directory.trim().is_empty()) {
-                None => None,
-                Some(given) => {
-                    let path = self.workspace.resolve(given)?;
-                    if !path.is_dir() {
-                        return Err(Refusal::failed(format!(
-                            "There is no folder `{given}` to run the command in."
-                        )));
-                    }
-                    Some(path)
-                }
-            };
-        let folder = directory.clone().unwrap_or_else(|| self.workspace.cwd().to_owned());
-        Ok(Order { command, timeout, directory, folder })
+        let directory = folder(&self.workspace, &args)?;
+        Ok(Order {
+            folder: directory.clone().unwrap_or_else(|| self.workspace.cwd().to_owned()),
+            timeout: timeout.unwrap_or(self.options.default_timeout),
+            background_timeout: timeout,
+            command,
+            description,
+            mode,
+            directory,
+        })
     }
 }
 
@@ -190,178 +224,99 @@ impl Tool for RunShellCommand {
 }
 
 /// What is to be run.
-struct Order {
-    command: String,
-    timeout: Duration,
+pub(crate) struct Order {
+    pub command: String,
+    pub description: Option<String>,
+    pub mode: Mode,
+    /// How long it is waited for in the foreground.
+    pub timeout: Duration,
+    /// How long it may take in the background, if that was limited.
+    pub background_timeout: Option<Duration>,
     /// As asked for, if it was.
-    directory: Option<PathBuf>,
-    folder: PathBuf,
+    pub directory: Option<PathBuf>,
+    pub folder: PathBuf,
 }
 
-/// How a command came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Exited(ExitStatus),
-    /// Its status could not be learnt.
-    Lost,
+pub(crate) enum Mode {
+    Foreground,
+    Background,
+}
+
+/// The folder that a call names, if it names one.
+pub(crate) fn folder(workspace: &Workspace, args: &ArgReader<'_>) -> Result<Option<PathBuf>, Refusal> {
+    let Some(given) = args.optional_text("directory")?.filter(|directory| !directory.trim().is_empty())
+    else {
+        return Ok(None);
+    };
+    let path = workspace.resolve(given)?;
+    if !path.is_dir() {
+        return Err(Refusal::failed(format!("There is no folder `{given}` to run the command in.")));
+    }
+    Ok(Some(path))
+}
+
+struct Waiting {
+    timeout: Duration,
+    heartbeat: Duration,
+    promote_after: Option<Duration>,
+}
+
+/// Why a command in the foreground is no longer waited for.
+enum Waited {
+    Ended(End),
     TimedOut,
     Cancelled,
+    /// It is to go on in the background, and this is who wants to hear of it.
+    Unwanted(Option<PromoteReply>),
 }
 
-/// What a command left behind that still held its output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    Nothing,
-    Stopped,
-    /// Processes that moved to a session of their own: they are out of reach.
-    Escaped,
-}
-
-struct Running {
-    child: Child,
-    group: GroupGuard,
-    pipe: pipe::Receiver,
-    pipe_is_open: bool,
-    has_ended: bool,
-    capture: Capture,
-    last_output: Option<Instant>,
-    buffer: Vec<u8>,
-}
-
-impl Running {
-    fn start(
-        order: &Order,
-        options: &ShellOptions,
-        trace: Option<&TraceContext>,
-        capture: Capture,
-    ) -> Result<Running, Refusal> {
-        let unstarted =
-            |error: std::io::Error| Refusal::failed(format!("`bash` cannot be started: {error}."));
-        let (reader, writer) = std::io::pipe().map_err(unstarted)?;
-        let pipe = pipe::Receiver::from_owned_fd(reader.into()).map_err(unstarted)?;
-        let child = spawn(&order.command, &order.folder, options, trace, writer).map_err(unstarted)?;
-        let group = child
-            .id()
-            .and_then(ProcessGroup::of)
-            .ok_or_else(|| Refusal::failed("`bash` ended before it could be watched."))?;
-        Ok(Running {
-            child,
-            group: GroupGuard::new(group),
-            pipe,
-            pipe_is_open: true,
-            has_ended: false,
-            capture,
-            last_output: None,
-            buffer: vec![0; READ_SIZE],
-        })
-    }
-
-    /// Reads until the command ends, one way or the other.
-    async fn watch(&mut self, ctx: &ToolCtx, start: Instant, limit: Duration, heartbeat: Duration) -> End {
-        let deadline = start + limit;
-        let mut beat = start + heartbeat;
-        loop {
-            tokio::select! {
-                biased;
-                () = ctx.cancel.cancelled() => return End::Cancelled,
-                () = sleep_until(deadline) => return End::TimedOut,
-                status = self.child.wait() => {
-                    self.has_ended = true;
-                    return status.map_or(End::Lost, End::Exited);
+/// Reads until the command ends, one way or the other.
+async fn wait(
+    running: &mut Running<Capture>,
+    ctx: &ToolCtx,
+    limits: Waiting,
+    foreground: &mut Foreground,
+) -> Waited {
+    let deadline = running.started + limits.timeout;
+    let enough = running.started + limits.promote_after.unwrap_or_default();
+    let mut beat = running.started + limits.heartbeat;
+    loop {
+        tokio::select! {
+            biased;
+            () = ctx.cancel.cancelled() => return Waited::Cancelled,
+            () = sleep_until(deadline) => return Waited::TimedOut,
+            // Where it has ended already this comes too late, and whoever asked hears so.
+            Ok(reply) = &mut foreground.asked => {
+                return running.has_ended().map_or(Waited::Unwanted(Some(reply)), Waited::Ended);
+            }
+            () = sleep_until(enough), if limits.promote_after.is_some() => {
+                return running.has_ended().map_or(Waited::Unwanted(None), Waited::Ended);
+            }
+            step = running.step() => {
+                if let Step::Ended(end) = step {
+                    return Waited::Ended(end);
                 }
-                read = self.pipe.read(&mut self.buffer), if self.pipe_is_open => {
-                    self.take(read);
-                    self.last_output = Some(Instant::now());
+            }
+            () = sleep_until(beat), if !limits.heartbeat.is_zero() => {
+                let now = Instant::now();
+                if running.last_output.is_none_or(|last| now - last >= limits.heartbeat) {
+                    (ctx.progress)(progress(running, now, limits.timeout));
                 }
-                () = sleep_until(beat), if !heartbeat.is_zero() => {
-                    let now = Instant::now();
-                    if self.last_output.is_none_or(|last| now - last >= heartbeat) {
-                        (ctx.progress)(self.progress(start, now, limit));
-                    }
-                    beat = now + heartbeat;
-                }
+                beat = now + limits.heartbeat;
             }
         }
     }
-
-    /// Reads what is still in the pipe, and stops whatever must not go on.
-    async fn clear_up(&mut self, end: &End) -> Left {
-        if matches!(end, End::Exited(_) | End::Lost) && timeout(DRAIN, self.until_closed()).await.is_ok() {
-            self.group.let_go();
-            return Left::Nothing;
-        }
-        self.group.group.terminate();
-        // Whether it went quietly or not, the kill comes: something else in the group may have stayed.
-        let _ = timeout(GRACE, self.until_closed()).await;
-        self.group.group.kill();
-        let closed = timeout(DRAIN, self.until_closed()).await.is_ok();
-        self.group.let_go();
-        match end {
-            _ if !closed => Left::Escaped,
-            End::Exited(_) | End::Lost => Left::Stopped,
-            End::TimedOut | End::Cancelled => Left::Nothing,
-        }
-    }
-
-    /// Until the command has ended and nobody holds its output any more.
-    async fn until_closed(&mut self) {
-        while self.pipe_is_open || !self.has_ended {
-            tokio::select! {
-                _ = self.child.wait(), if !self.has_ended => self.has_ended = true,
-                read = self.pipe.read(&mut self.buffer), if self.pipe_is_open => self.take(read),
-            }
-        }
-    }
-
-    fn take(&mut self, read: std::io::Result<usize>) {
-        match read {
-            Ok(n) if n > 0 => self.capture.push(&self.buffer[..n]),
-            Ok(_) | Err(_) => self.pipe_is_open = false,
-        }
-    }
-
-    fn progress(&self, start: Instant, now: Instant, limit: Duration) -> ToolProgress {
-        ToolProgress::Shell {
-            elapsed_ms: millis(now - start),
-            last_output_age_ms: self.last_output.map(|last| millis(now - last)),
-            total_lines: self.capture.lines,
-            total_bytes: self.capture.bytes,
-            timeout_ms: millis(limit),
-        }
-    }
 }
 
-/// The writing ends of the pipe live in `command` and go with it: only the child's stay.
-fn spawn(
-    text: &str,
-    folder: &Path,
-    options: &ShellOptions,
-    trace: Option<&TraceContext>,
-    output: std::io::PipeWriter,
-) -> std::io::Result<Child> {
-    let mut command = Command::new("bash");
-    command
-        .arg("-c")
-        .arg(text)
-        .current_dir(folder)
-        .env_clear()
-        .envs(options.environment.iter().map(|(name, value)| (name, value)))
-        .env("PWD", folder)
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .kill_on_drop(true);
-    for (name, value) in trace.map(TraceContext::variables).into_iter().flatten() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
+fn progress(running: &Running<Capture>, now: Instant, limit: Duration) -> ToolProgress {
+    ToolProgress::Shell {
+        elapsed_ms: millis(now - running.started),
+        last_output_age_ms: running.last_output.map(|last| millis(now - last)),
+        total_lines: running.taker.lines,
+        total_bytes: running.taker.bytes,
+        timeout_ms: millis(limit),
     }
-    sys::in_new_session(&mut command);
-    if let Some(sandbox) = &options.sandbox {
-        sys::confine(&mut command, sandbox.confinement().map_err(std::io::Error::other)?);
-    }
-    command.spawn()
 }
 
 /// `a &`, but not `a &&` (unfinished, bash says so) and not `echo \&`.
@@ -370,101 +325,6 @@ fn ends_in_background(command: &str) -> bool {
     command.strip_suffix('&').is_some_and(|rest| !rest.ends_with(['&', '\\', '|', '>']))
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-struct Report<'a> {
-    order: &'a Order,
-    end: End,
-    left: Left,
-    group: i32,
-    elapsed: Duration,
-    output: String,
-}
-
-impl Report<'_> {
-    fn outcome(self) -> ToolOutcome {
-        match self.end {
-            End::TimedOut => {
-                let ms = millis(self.order.timeout);
-                self.stopped(
-                    ToolErrorKind::TimedOut,
-                    &format!("The command was stopped after {ms} ms, before it was done."),
-                )
-            }
-            End::Cancelled => {
-                self.stopped(ToolErrorKind::Cancelled, "The command was cancelled before it was done.")
-            }
-            End::Lost => self.finished(None, None),
-            End::Exited(status) => self.finished(status.code(), status.signal()),
-        }
-    }
-
-    fn stopped(&self, kind: ToolErrorKind, what: &str) -> ToolOutcome {
-        let output = if self.output.is_empty() {
-            "It had printed nothing.".to_owned()
-        } else {
-            format!("Its output until then:\n{}", self.output)
-        };
-        let note = self.note().map(|note| format!("\n{note}")).unwrap_or_default();
-        ToolOutcome::error(kind, format!("{what} {output}{note}"))
-    }
-
-    fn finished(&self, code: Option<i32>, signal: Option<i32>) -> ToolOutcome {
-        let or_none = |text: Option<String>| text.unwrap_or_else(|| "(none)".to_owned());
-        let directory =
-            self.order.directory.as_ref().map_or("(root)".to_owned(), |path| path.display().to_string());
-        let output = if self.output.is_empty() { "(empty)" } else { &self.output };
-        let mut text = format!(
-            "Command: {}\nDirectory: {directory}\nOutput: {output}\nError: (none)\nExit Code: {}\nSignal: {}\nProcess Group PGID: {}",
-            shown_command(&self.order.command),
-            or_none(code.map(|code| code.to_string())),
-            or_none(signal.map(signal_name)),
-            self.group,
-        );
-        let notes = [self.note(), self.slow(signal)];
-        for note in notes.into_iter().flatten() {
-            text.push('\n');
-            text.push_str(&note);
-        }
-        if code.is_none_or(|code| is_failure(&self.order.command, code)) {
-            return ToolOutcome::error(ToolErrorKind::Failed, text);
-        }
-        let display = match (self.output.is_empty(), code) {
-            (false, _) | (true, None) => self.output.clone(),
-            (true, Some(code)) => format!("The command printed nothing and exited with code {code}."),
-        };
-        ToolOutcome { display: Some(display), ..ToolOutcome::ok(text) }
-    }
-
-    fn note(&self) -> Option<String> {
-        match self.left {
-            Left::Nothing => None,
-            Left::Stopped => Some(
-                "Note: the command left background processes that held its output; they were stopped."
-                    .to_owned(),
-            ),
-            Left::Escaped => Some(
-                "Note: the command left background processes in sessions of their own; they may still run."
-                    .to_owned(),
-            ),
-        }
-    }
-
-    fn slow(&self, signal: Option<i32>) -> Option<String> {
-        let is_slow = self.elapsed >= SLOW.max(self.order.timeout / 2) && signal.is_none();
-        is_slow.then(|| {
-            format!(
-                "Note: the command took {:.1} s of its {:.1} s; give a larger `timeout` if it may take longer.",
-                self.elapsed.as_secs_f64(),
-                self.order.timeout.as_secs_f64()
-            )
-        })
-    }
-}
-
-fn shown_command(command: &str) -> String {
-    let shown = first_chars(command, COMMAND_SHOWN);
-    if shown.len() == command.len() { shown.to_owned() } else { format!("{shown} […]") }
 }

@@ -1,7 +1,11 @@
 //! The system calls for which there is no safe wrapper at hand.
 
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+#[cfg(target_os = "linux")]
+use tokio::io::{Interest, unix::AsyncFd};
 use tokio::process::Command;
 
 use crate::sandbox::Confinement;
@@ -20,23 +24,133 @@ impl ProcessGroup {
         self.0
     }
 
-    /// Asks every process of the group to end.
+    /// Asks every process of the group to end, and every other one of its session.
     pub fn terminate(self) {
         self.signal(libc::SIGTERM);
     }
 
-    /// Ends every process of the group.
+    /// Ends every process of the group, and every other one of its session.
     pub fn kill(self) {
         self.signal(libc::SIGKILL);
     }
 
-    /// A group that is already gone is as good as a signalled one.
+    /// A group that is already gone is as good as a signalled one. A shell with job control puts what it
+    /// starts into groups of their own: those are found by their session.
     #[allow(unsafe_code)]
     fn signal(self, signal: libc::c_int) {
+        let others = session_members(self.0);
         // SAFETY: `kill` touches no memory of this process, and the constructor keeps the id above 1.
         unsafe {
             libc::kill(-self.0, signal);
         }
+        for pid in others {
+            // SAFETY: as above; `session_members` keeps the ids above 1.
+            unsafe {
+                libc::kill(pid, signal);
+            }
+        }
+    }
+}
+
+/// The processes of a session; none where the system does not tell.
+fn session_members(session: libc::pid_t) -> Vec<libc::pid_t> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    processes
+        .filter_map(|entry| {
+            let pid: libc::pid_t = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+            // The name, in parentheses, may hold anything; then state, parent, group, session.
+            let after_name = stat.iter().rposition(|byte| *byte == b')')?;
+            let fields = std::str::from_utf8(&stat[after_name + 1..]).ok()?;
+            let of: libc::pid_t = fields.split_ascii_whitespace().nth(3)?.parse().ok()?;
+            (of == session && pid > 1).then_some(pid)
+        })
+        .collect()
+}
+
+/// A pipe that holds one write at a time, up to a page, and whose reader does not wait. Where the system
+/// does not do that it is a usual pipe.
+#[cfg(target_os = "linux")]
+pub(crate) fn packet_pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
+    const ONE_PAGE: libc::c_int = 4096;
+    let (reader, writer) = io::pipe()?;
+    let _ = set_descriptor(&writer, libc::F_SETPIPE_SZ, ONE_PAGE);
+    let _ = set_descriptor(&writer, libc::F_SETFL, libc::O_DIRECT);
+    set_descriptor(&reader, libc::F_SETFL, libc::O_NONBLOCK)?;
+    Ok((reader, writer))
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn set_descriptor(of: &impl AsRawFd, what: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: takes numbers only; the descriptor is open as long as it is borrowed.
+    let done = unsafe { libc::fcntl(of.as_raw_fd(), what, value) };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Descriptors that became readable, in the order they did (an epoll instance).
+#[cfg(target_os = "linux")]
+pub(crate) struct ReadyList(OwnedFd);
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+impl ReadyList {
+    pub fn new() -> io::Result<ReadyList> {
+        // SAFETY: takes numbers only, and the descriptor it gives belongs to nobody else.
+        unsafe {
+            let list = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+            if list == -1 {
+                Err(io::Error::last_os_error())
+            } else {
+                Ok(ReadyList(OwnedFd::from_raw_fd(list)))
+            }
+        }
+    }
+
+    pub fn add(&self, what: &impl AsRawFd, name: u64) -> io::Result<()> {
+        self.change(libc::EPOLL_CTL_ADD, what, name)
+    }
+
+    /// With a way to wait until there is something on the list.
+    pub fn watched(self) -> io::Result<AsyncFd<ReadyList>> {
+        // SAFETY: the descriptor is open as long as the list lives, and stays the same.
+        Ok(unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) }?)
+    }
+
+    /// Puts it at the end of the list if it is readable and not on it.
+    pub fn again(&self, what: &impl AsRawFd, name: u64) -> io::Result<()> {
+        self.change(libc::EPOLL_CTL_MOD, what, name)
+    }
+
+    pub fn remove(&self, what: &impl AsRawFd) -> io::Result<()> {
+        self.change(libc::EPOLL_CTL_DEL, what, 0)
+    }
+
+    /// The name of what became readable first, taken off the list. Does not wait.
+    pub fn next(&self) -> io::Result<Option<u64>> {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: the kernel writes at most one event, for which there is room.
+        match unsafe { libc::epoll_wait(self.0.as_raw_fd(), &raw mut event, 1, 0) } {
+            -1 => Err(io::Error::last_os_error()),
+            0 => Ok(None),
+            _ => Ok(Some(event.u64)),
+        }
+    }
+
+    fn change(&self, how: libc::c_int, what: &impl AsRawFd, name: u64) -> io::Result<()> {
+        // Edge-triggered: only what happens puts it on the list, so its place tells when that was.
+        let events = (libc::EPOLLIN | libc::EPOLLET).cast_unsigned();
+        let mut event = libc::epoll_event { events, u64: name };
+        // SAFETY: the kernel reads one event, and both descriptors are open.
+        let done = unsafe { libc::epoll_ctl(self.0.as_raw_fd(), how, what.as_raw_fd(), &raw mut event) };
+        checked(done.into())
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl AsRawFd for ReadyList {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
     }
 }
 
@@ -61,7 +175,6 @@ pub(crate) fn confine(command: &mut Command, confinement: Confinement) {
 }
 
 /// The same for a child on a terminal of its own.
-#[allow(dead_code, reason = "children on a terminal are on their way")]
 #[allow(unsafe_code)]
 pub(crate) fn confine_on_terminal(
     command: pty_process::Command,

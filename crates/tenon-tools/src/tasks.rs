@@ -302,11 +302,11 @@ impl Tasks {
         let Some(entry) = state.entries.iter().find(|entry| entry.task.task_id == id) else { return };
         let summary = format!("{} was stopped.", name(&entry.task));
         let settled = Settled { status: TaskStatus::Cancelled, summary, detail: String::new(), usage: None };
-        self.end(state, id, settled);
+        self.end(state, id, settled, Tell::Model);
     }
 
     /// The only way out of `Running`, taken once: whoever comes second changes nothing.
-    fn end(&self, state: &mut State, id: &str, settled: Settled) {
+    fn end(&self, state: &mut State, id: &str, settled: Settled, tell: Tell) {
         let Some(entry) = state.entries.iter_mut().find(|entry| entry.task.task_id == id && entry.runs())
         else {
             return;
@@ -319,9 +319,9 @@ impl Tasks {
         };
         let duration = entry.since.elapsed();
         entry.ended_after = Some(duration);
-        let notice = match entry.stopped_by {
-            Some(StoppedBy::Model | StoppedBy::EndOfRun) => None,
-            Some(StoppedBy::Client) | None => Some(Notice {
+        let notice = match (tell, entry.stopped_by) {
+            (Tell::Nobody, _) | (_, Some(StoppedBy::Model | StoppedBy::EndOfRun)) => None,
+            (Tell::Model, Some(StoppedBy::Client) | None) => Some(Notice {
                 task_id: Some(id.to_owned()),
                 told: told(&settled, entry.output_file.as_ref()),
                 shown: settled.summary.clone(),
@@ -375,7 +375,13 @@ impl TaskHandle {
     /// The work is over. Changes nothing if the task was stopped before.
     pub fn settle(mut self, settled: Settled) {
         self.is_settled = true;
-        self.tasks.end(&mut self.tasks.state(), &self.id, settled);
+        self.tasks.end(&mut self.tasks.state(), &self.id, settled, Tell::Model);
+    }
+
+    /// The work is over, and the model knows.
+    pub(crate) fn settle_quietly(mut self, settled: Settled) {
+        self.is_settled = true;
+        self.tasks.end(&mut self.tasks.state(), &self.id, settled, Tell::Nobody);
     }
 
     /// Tells the model something about this task while it runs. Nothing once it was stopped.
@@ -394,7 +400,7 @@ impl Drop for TaskHandle {
             let task = state.entries.iter().find(|entry| entry.task.task_id == self.id);
             let summary = task.map(|entry| format!("{} broke off.", name(&entry.task))).unwrap_or_default();
             let settled = Settled { status: TaskStatus::Failed, summary, detail: String::new(), usage: None };
-            self.tasks.end(&mut state, &self.id, settled);
+            self.tasks.end(&mut state, &self.id, settled, Tell::Model);
         }
         state.handles -= 1;
         drop(state);
@@ -461,6 +467,13 @@ impl Entry {
             running_ms: millis(self.ended_after.unwrap_or_else(|| self.since.elapsed())),
         }
     }
+}
+
+/// Who has not heard yet that a task has ended, besides clients.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tell {
+    Model,
+    Nobody,
 }
 
 struct Promotable {

@@ -296,8 +296,16 @@ fn offered(setup: Tenon) -> Vec<String> {
 fn flags_and_settings_decide_which_tools_are_offered() {
     let settings = |value: Value| example().home_file("settings.json", value.to_string());
     let schema = r#"{"type": "object", "properties": {"a": {"type": "string"}}}"#;
-    let all =
-        ["list_directory", "read_file", "grep_search", "glob", "edit", "write_file", "run_shell_command"];
+    let all = [
+        "list_directory",
+        "read_file",
+        "grep_search",
+        "glob",
+        "edit",
+        "write_file",
+        "run_shell_command",
+        "task_stop",
+    ];
     let without =
         |gone: &[&str]| -> Vec<&str> { all.iter().copied().filter(|name| !gone.contains(name)).collect() };
     let table = [
@@ -319,7 +327,10 @@ fn flags_and_settings_decide_which_tools_are_offered() {
         ),
         (settings(json!({"tools": {"exclude": ["glob"]}})), without(&["glob"])),
         (settings(json!({"tools": {"core": ["read_file", "glob"]}})), vec!["read_file", "glob"]),
-        (example().args(["--core-tools", "Read,ShellTool"]), vec!["read_file", "run_shell_command"]),
+        (
+            example().args(["--core-tools", "Read,ShellTool"]),
+            vec!["read_file", "run_shell_command", "task_stop"],
+        ),
         (example().args(["--tools", "read_file"]), vec!["read_file"]),
         (
             settings(json!({"tools": {"core": ["glob"]}})).args(["--core-tools", "read_file,edit"]),

@@ -356,7 +356,15 @@ fn an_untrusted_project_only_tightens() {
     assert_eq!(request.body["model"], "test-model");
     assert_eq!(
         request.tool_names(),
-        ["list_directory", "read_file", "grep_search", "edit", "write_file", "run_shell_command"]
+        [
+            "list_directory",
+            "read_file",
+            "grep_search",
+            "edit",
+            "write_file",
+            "run_shell_command",
+            "task_stop"
+        ]
     );
     // One line says what was ignored, and what to do.
     let lines: Vec<&str> = called.run.stderr.lines().filter(|line| line.contains("is not trusted")).collect();

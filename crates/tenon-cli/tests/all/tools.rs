@@ -126,7 +126,16 @@ fn the_tools_are_offered_with_their_parameters() {
     let request = server.request(0);
     assert_eq!(
         request.tool_names(),
-        ["list_directory", "read_file", "grep_search", "glob", "edit", "write_file", "run_shell_command"]
+        [
+            "list_directory",
+            "read_file",
+            "grep_search",
+            "glob",
+            "edit",
+            "write_file",
+            "run_shell_command",
+            "task_stop"
+        ]
     );
     let required = |tool: &str| request.tool(tool)["parameters"]["required"].clone();
     assert_eq!(required("read_file"), json!(["file_path"]));

@@ -95,8 +95,8 @@ fn arguments_are_checked() {
             "`timeout` of `run_shell_command` must be a whole number, 0 or more, not a string.",
         ),
         (
-            json!({ "command": "x", "is_background": true }),
-            "Commands cannot run in the background yet; call again without `is_background`.",
+            json!({ "command": "x", "is_background": "yes" }),
+            "`is_background` of `run_shell_command` must be true or false, not a string.",
         ),
     ];
     for (args, wanted) in table {
