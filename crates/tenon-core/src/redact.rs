@@ -4,12 +4,15 @@
 //! each attempt is replaced by the same placeholder. The agent marks terminal calls, so redaction never
 //! guesses by name, and a tool result that quotes a payload brings the text to store instead.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::{Ending, Event, EventKind, Media, Message, Outcome, Part, PartKind, RawJson, Role, ToolProgress};
+use crate::{
+    Ending, Event, EventKind, Media, Message, Outcome, Part, PartKind, RawJson, Role, Secrets, ToolProgress,
+};
 
 /// Other programs match on this text.
 pub const REDACTED_NOTE: &str = "structured_output payload (see stdout result)";
@@ -39,6 +42,34 @@ impl DurableMessage {
 
     pub fn into_message(self) -> Message {
         self.0
+    }
+
+    /// The same without known keys, should a tool or a model have come upon one.
+    #[must_use]
+    pub fn without(mut self, secrets: &Secrets) -> DurableMessage {
+        let hide = |text: &mut String| {
+            if let Cow::Owned(hidden) = secrets.hide(text) {
+                *text = hidden;
+            }
+        };
+        for part in &mut self.0.parts {
+            match part {
+                Part::Text { text } => hide(text),
+                Part::Thinking { text, native } => {
+                    hide(text);
+                    native.iter_mut().for_each(|native| secrets.hide_in(native));
+                }
+                Part::ToolCall(call) => {
+                    [&mut call.id, &mut call.name, &mut call.arguments].into_iter().for_each(hide);
+                    call.native.iter_mut().for_each(|native| secrets.hide_in(native));
+                }
+                Part::ToolResult(result) => {
+                    [&mut result.call_id, &mut result.name, &mut result.content].into_iter().for_each(hide);
+                }
+                Part::Media(_) => {}
+            }
+        }
+        self
     }
 
     pub fn message(&self) -> &Message {

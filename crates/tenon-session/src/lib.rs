@@ -1,1 +1,31 @@
 //! Many turns with one history: session files and resumption.
+//!
+//! A session is one file of JSON lines (`record.rs` has the format, `place.rs` where it lies). [`SessionFile`]
+//! writes it while a run goes on; [`open`] reads it back, repairs what a crash left, and takes the
+//! conversation up where it ended. Start reading at `session_file.rs`, then `resume.rs`; what the model is shown
+//! of old turns is decided in `shown_history.rs`, and `list.rs` finds, lists and deletes sessions.
+//!
+//! What this crate may not know: argv, the environment, the terminal, any provider's wire. Everything it
+//! stores went through `redact()`.
+
+mod error;
+mod list;
+mod lock;
+mod place;
+mod record;
+mod resume;
+mod retention;
+mod scan;
+mod session_file;
+mod shown_history;
+mod story;
+mod title;
+
+pub use error::SessionError;
+pub use list::{Found, Listed, State, delete, find, list, list_all, most_recent};
+pub use place::Place;
+pub use record::{FORMAT, Head};
+pub use resume::{Asked, Resumed, fork, open, read};
+pub use retention::{Cleaned, clean_once_a_day};
+pub use session_file::{Recorder, SessionFile};
+pub use title::title_of;

@@ -1,0 +1,107 @@
+//! From records to a conversation: every call with its answer, every answer with what its provider wants back.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::Path;
+
+use tenon_agent::{Unfinished, close_calls, tell};
+use tenon_core::{Id, Message, ToolCall, ToolResult};
+
+use crate::record::{By, FORMAT, Record};
+use crate::scan::{Scan, scan};
+use crate::shown_history::without_natives;
+use crate::{Asked, SessionError};
+
+/// What a file tells.
+pub(crate) struct Story {
+    pub(crate) scan: Scan,
+    /// Every call answered; terminal calls as they are stored.
+    pub(crate) history: Vec<Message>,
+    /// The answers that were missing at the end, for the record.
+    pub(crate) closings: Vec<ToolResult>,
+    /// The names of the calls that may have taken effect.
+    pub(crate) interrupted: Vec<String>,
+    /// Who gave the last answer.
+    pub(crate) last: By,
+}
+
+impl Story {
+    pub(crate) fn read(file: &File, path: &Path, id: Id, asked: Asked<'_>) -> Result<Story, SessionError> {
+        let mut telling = Telling {
+            asked,
+            history: Vec::new(),
+            begun: HashSet::new(),
+            results: Vec::new(),
+            last: By::default(),
+        };
+        let scan = scan(file, |record| telling.push(record))
+            .map_err(|error| SessionError::Unreadable { path: path.to_path_buf(), error })?;
+        if let Some(head) = scan.head.as_ref().filter(|head| head.format > FORMAT) {
+            return Err(SessionError::Newer { id, format: head.format });
+        }
+        // A start that should stand before the call may be among what was not written or cannot be read.
+        let all_there = scan.broken == 0 && scan.head.as_ref().is_some_and(|head| head.recording_complete);
+        let Telling { mut history, begun, results, last, .. } = telling;
+        let may_have_run = |call: &ToolCall| !call.terminal && (begun.contains(&call.id) || !all_there);
+        let open: Vec<ToolCall> = history.last().into_iter().flat_map(Message::tool_calls).cloned().collect();
+        let closings = close_calls(&mut history, results, |call| match may_have_run(call) {
+            true => Unfinished::MayHaveRun,
+            false => Unfinished::NeverBegun,
+        });
+        let closed: HashSet<&str> = closings.iter().map(|result| result.call_id.as_str()).collect();
+        let interrupted = open.iter().filter(|call| closed.contains(call.id.as_str()) && may_have_run(call));
+        let interrupted = interrupted.map(|call| call.name.clone()).collect();
+        Ok(Story { scan, history, closings, interrupted, last })
+    }
+}
+
+struct Telling<'a> {
+    asked: Asked<'a>,
+    history: Vec<Message>,
+    begun: HashSet<String>,
+    results: Vec<ToolResult>,
+    last: By,
+}
+
+impl Telling<'_> {
+    fn push(&mut self, record: Record) {
+        match record {
+            Record::User(message) => {
+                self.close();
+                tell(&mut self.history, message);
+            }
+            Record::Assistant { mut message, by } => {
+                self.close();
+                if !self.is_asked(&by) {
+                    without_natives(&mut message);
+                }
+                self.history.push(message);
+                self.last = by;
+            }
+            Record::ToolStarted { call_id } => {
+                self.begun.insert(call_id);
+            }
+            Record::ToolResult(result) => self.results.push(result),
+            Record::Compacted { mut messages, by } => {
+                if !self.is_asked(&by) {
+                    messages.iter_mut().for_each(without_natives);
+                }
+                self.history = messages;
+                self.begun.clear();
+                self.results.clear();
+                self.last = by;
+            }
+            Record::Other => {}
+        }
+    }
+
+    fn is_asked(&self, by: &By) -> bool {
+        by.provider == self.asked.provider && by.model == self.asked.model
+    }
+
+    /// The turn is over. A result that is missing here stands on a line that cannot be read.
+    fn close(&mut self) {
+        self.begun.clear();
+        close_calls(&mut self.history, std::mem::take(&mut self.results), |_| Unfinished::MayHaveRun);
+    }
+}
