@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenon_agent::{Agent, Audience, HowToAnswer, Limits, SchemaMode, Stop, system_prompt};
+use tenon_agent::{Agent, Audience, HowToAnswer, Limits, SchemaMode, SessionEnd, Stop, system_prompt};
 use tenon_contract::{Contract, Schema};
 use tenon_core::Secret;
 use tenon_core::{
@@ -190,6 +190,7 @@ impl Shared {
             cost_usd: None,
             hooks: Hooks::none(),
             session_start: None,
+            session_end: SessionEnd::Later,
             trace: None,
             warnings: Vec::new(),
         }

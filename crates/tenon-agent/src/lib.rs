@@ -12,6 +12,7 @@ mod emitter;
 mod failures;
 mod fold;
 mod history;
+mod hooked;
 mod limits;
 mod plan_batch;
 mod repeated_call;
@@ -24,6 +25,7 @@ mod turn_loop;
 
 pub use emitter::Emitter;
 pub use history::{INTERRUPTED, NOT_RUN, Unfinished, close_calls, tell};
+pub use hooked::SessionEnd;
 pub use limits::{Cap, Limits};
 pub use plan_batch::{Judgement, Step, plan_batch};
 pub use schema_mode::SchemaMode;

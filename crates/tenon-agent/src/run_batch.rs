@@ -10,7 +10,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use tenon_core::{
     Args, Cancel, Decision, ErrorClass, EventKind, Failure, PermissionAsk, PermissionDenial, PermissionReply,
-    ToolCall, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolReport, ToolResult, TurnRecord,
+    RawJson, ToolCall, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolReport, ToolResult, TurnRecord,
 };
 use tenon_tools::Verdict;
 
@@ -25,23 +25,32 @@ pub(crate) struct Done {
     pub(crate) outcome: ToolOutcome,
     pub(crate) stored: Option<String>,
     pub(crate) duration_ms: u64,
+    /// The arguments it ran with; nothing if it never ran.
+    pub(crate) ran_with: Option<RawJson>,
 }
 
 impl Done {
     pub(crate) fn at_once(outcome: ToolOutcome) -> Done {
-        Done { outcome, stored: None, duration_ms: 0 }
+        Done { outcome, stored: None, duration_ms: 0, ran_with: None }
     }
 }
 
 impl Run<'_> {
     /// What registry and permissions say about one ordinary call.
     pub(crate) fn judge(&self, call: &ToolCall) -> Judgement {
+        if self.agent.registry.get(&call.name).is_none() {
+            return Step::Refuse(Refusal::UnknownTool { message: self.unknown_tool(&call.name) });
+        }
+        match parse_args(&call.arguments) {
+            Ok(args) => self.judge_args(call, args),
+            Err(message) => Step::Refuse(Refusal::InvalidArguments { message }),
+        }
+    }
+
+    /// The same for other arguments than the model's.
+    pub(crate) fn judge_args(&self, call: &ToolCall, args: Args) -> Judgement {
         let Some(tool) = self.agent.registry.get(&call.name) else {
             return Step::Refuse(Refusal::UnknownTool { message: self.unknown_tool(&call.name) });
-        };
-        let args = match parse_args(&call.arguments) {
-            Ok(args) => args,
-            Err(message) => return Step::Refuse(Refusal::InvalidArguments { message }),
         };
         let spec = tool.spec();
         match self.agent.permissions.decide(spec, &args) {
@@ -62,7 +71,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the ordinary steps. `report` is called for each call, in order.
+    /// Runs the ordinary steps, each after hooks have seen it. `report` is called for each call, in order.
     pub(crate) async fn run_steps(
         &mut self,
         calls: &[ToolCall],
@@ -71,13 +80,30 @@ impl Run<'_> {
         let mut results = Vec::with_capacity(calls.len());
         let mut at = 0;
         while at < steps.len() {
-            let side_by_side = steps[at..]
-                .iter()
-                .take_while(|step| matches!(step, Step::Execute(Allowed { read_only: true, .. })))
-                .count();
-            if side_by_side > 1 {
-                let end = at + side_by_side;
-                self.run_side_by_side(&calls[at..end], &steps[at..end], &mut results).await?;
+            // Hooks see a call when those before it are done: they may look at what these did.
+            let end = at + side_by_side(&steps[at..]).max(1);
+            let mut seen = Vec::with_capacity(end - at);
+            for (call, step) in calls[at..end].iter().zip(&steps[at..end]) {
+                seen.push(self.hooks_before_call(call, step).await?);
+            }
+            self.run_seen(&calls[at..end], &seen, &mut results).await?;
+            at = end;
+        }
+        Ok(results)
+    }
+
+    async fn run_seen(
+        &mut self,
+        calls: &[ToolCall],
+        steps: &[Step],
+        results: &mut Vec<ToolResult>,
+    ) -> Result<(), Failure> {
+        let mut at = 0;
+        while at < steps.len() {
+            let together = side_by_side(&steps[at..]);
+            if together > 1 {
+                let end = at + together;
+                self.run_side_by_side(&calls[at..end], &steps[at..end], results).await?;
                 at = end;
                 continue;
             }
@@ -85,7 +111,7 @@ impl Run<'_> {
             results.push(self.report(&calls[at], done).await?);
             at += 1;
         }
-        Ok(results)
+        Ok(())
     }
 
     async fn run_side_by_side(
@@ -131,7 +157,7 @@ impl Run<'_> {
                     input: args.clone(),
                     reason: reason.clone(),
                 };
-                match self.agent.client.permission(ask, self.cancel()).await {
+                match self.permission(call, ask).await? {
                     PermissionReply::Allow { updated_input: None } => {
                         self.execute(call, args.clone(), Decision::Accept).await
                     }
@@ -189,6 +215,7 @@ impl Run<'_> {
 
     async fn call_tool(&self, call: &ToolCall, args: Args) -> Done {
         let started = Instant::now();
+        let ran_with = serde_json::value::to_raw_value(&args).ok();
         let outcome = match self.agent.registry.get(&call.name) {
             Some(tool) => {
                 let emitter = Arc::clone(&self.emitter);
@@ -212,7 +239,7 @@ impl Run<'_> {
             }
             None => ToolOutcome::error(ToolErrorKind::Unknown, self.unknown_tool(&call.name)),
         };
-        Done { outcome, stored: None, duration_ms: millis_since(started) }
+        Done { outcome, stored: None, duration_ms: millis_since(started), ran_with }
     }
 
     fn denied(&mut self, call: &ToolCall, reason: &str, hint: Option<&str>) -> Done {
@@ -232,8 +259,9 @@ impl Run<'_> {
     }
 
     /// Counts a finished call, keeps it and tells it.
-    pub(crate) async fn report(&mut self, call: &ToolCall, done: Done) -> Result<ToolResult, Failure> {
-        let Done { outcome, stored, duration_ms } = done;
+    pub(crate) async fn report(&mut self, call: &ToolCall, mut done: Done) -> Result<ToolResult, Failure> {
+        self.hooks_after_call(call, &mut done).await;
+        let Done { outcome, stored, duration_ms, .. } = done;
         let metrics = self.metrics.tools.entry(call.name.clone()).or_default();
         match outcome.error {
             None => metrics.success += 1,
@@ -275,6 +303,11 @@ impl Run<'_> {
     fn cancel(&self) -> Cancel {
         self.agent.stop.cancel().child_token()
     }
+}
+
+/// How many steps from here on may run at once.
+fn side_by_side(steps: &[Step]) -> usize {
+    steps.iter().take_while(|step| matches!(step, Step::Execute(Allowed { read_only: true, .. }))).count()
 }
 
 pub(crate) fn millis_since(start: Instant) -> u64 {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
+use serde_json::value::RawValue;
 use tenon_contract::{Contract, Rejection};
 use tenon_core::{
     Budget, Client, Delta, Ending, ErrorClass, Estimate, EventKind, EventSink, Failure, FinishReason,
@@ -18,6 +19,7 @@ use tenon_tools::{Hooks, Permissions, Registry, SessionSource};
 use crate::failures::{self, Said};
 use crate::fold::{Fold, Telling, Turn};
 use crate::history::{self, Unfinished};
+use crate::hooked::{Answer, SessionEnd, hooks_at_end};
 use crate::plan_batch::{Step, plan_batch};
 use crate::repeated_call::RepeatedCalls;
 use crate::run_batch::{Done, millis_since};
@@ -65,6 +67,7 @@ pub struct Agent {
     pub hooks: Hooks,
     /// Where the session that this run belongs to comes from, when this run begins it.
     pub session_start: Option<SessionSource>,
+    pub session_end: SessionEnd,
     /// The run's place in a distributed trace, when there is one.
     pub trace: Option<TraceContext>,
     /// What the caller already has to say.
@@ -99,8 +102,10 @@ pub async fn run(mut agent: Agent, sink: Arc<dyn EventSink>) -> Ended {
     let prompt = agent.prompt.take();
     let mut run = Run::new(&agent, Arc::clone(&emitter), history);
     let ending = run.drive_until_stopped(prompt).await;
+    let last_words = run.last_words();
     let history = run.take_history();
     let outcome = Arc::new(run.outcome(ending, millis_since(started)));
+    hooks_at_end(&agent, &emitter, &outcome, last_words).await;
     emitter.emit(EventKind::RunFinished(Arc::clone(&outcome)));
     Ended { outcome, history }
 }
@@ -132,6 +137,12 @@ pub(crate) struct Run<'a> {
     /// Who is asked: the chosen model, or the fallback that took over.
     model: String,
     api_duration_ms: u64,
+    /// What hooks want the model to read with a call's result, by the call's id.
+    pub(crate) hook_contexts: Vec<(String, String)>,
+    /// A hook wants the run to end once the calls under way are told.
+    pub(crate) stopped_by_hook: Option<Failure>,
+    /// How often hooks sent the model back to work.
+    pub(crate) stops_prevented: u32,
 }
 
 /// The calls of one turn while they are carried out.
@@ -164,7 +175,16 @@ impl<'a> Run<'a> {
             asking: Asking::new(agent.schema_mode),
             model: agent.info.model.clone(),
             api_duration_ms: 0,
+            hook_contexts: Vec::new(),
+            stopped_by_hook: None,
+            stops_prevented: 0,
         }
+    }
+
+    /// The text of the model's last turn.
+    pub(crate) fn last_words(&self) -> String {
+        let last = self.history.iter().rfind(|message| message.role == Role::Assistant);
+        last.map(Message::text).unwrap_or_default()
     }
 
     /// What the model may call now: tools come and go between turns, and the terminal tool stays last.
@@ -221,7 +241,7 @@ impl<'a> Run<'a> {
     }
 
     async fn drive(&mut self, prompt: Option<Message>) -> Result<Success, Box<Failure>> {
-        if let Some(prompt) = prompt {
+        if let Some(prompt) = self.hooks_at_start(prompt).await? {
             self.tell(prompt, Origin::Prompt).await?;
         }
         loop {
@@ -383,7 +403,8 @@ impl<'a> Run<'a> {
             if text.trim().is_empty() && self.tool_calls == 0 {
                 return Err(Box::new(failures::empty_answer()));
             }
-            return Ok(Some(Success { text, payload: None }));
+            let stops = self.hooks_let_stop(&text).await?;
+            return Ok(stops.then_some(Success { text, payload: None }));
         };
         if self.terminal.is_none() {
             let failure = failures::no_terminal_call(contract.tool, self.turns, &self.said);
@@ -411,7 +432,7 @@ impl<'a> Run<'a> {
         self.batch = Batch::default();
         let siblings = self.agent.contract.as_ref().map(|contract| contract.siblings);
         let steps = plan_batch(calls, siblings, |call| self.judge(call));
-        let (captured, terminal) = self.check_terminal_calls(calls, &steps, finish);
+        let (captured, terminal) = self.check_terminal_calls(calls, &steps, finish).await?;
         // An answer that fits ends the run, however often the model says it at once.
         if captured.is_none() {
             for call in calls {
@@ -453,8 +474,10 @@ impl<'a> Run<'a> {
                 }
             }
         }
+        let told = self.hooks_after_batch(calls, &results).await;
         if let Some(payload) = captured {
             self.history.push(tool_message(results));
+            self.hooks_at_accepted_answer().await;
             return Ok(Some(Success { text: payload.get().to_owned(), payload: Some(payload) }));
         }
         if calls.iter().any(|call| call.terminal) {
@@ -464,20 +487,26 @@ impl<'a> Run<'a> {
                 .map_err(|failure| self.with_attempts(failure))?;
         }
         self.history.push(tool_message(results));
+        if let Some(failure) = self.stopped_by_hook.take() {
+            return Err(self.with_attempts(failure));
+        }
+        if let Some(told) = told {
+            self.tell(Message::user(told), Origin::Notice).await?;
+        }
         Ok(None)
     }
 
     /// Validates terminal calls in order until one is accepted. The second value has an entry for each
     /// terminal call: `None` where it was not looked at.
-    fn check_terminal_calls(
+    async fn check_terminal_calls(
         &mut self,
         calls: &[ToolCall],
         steps: &[Step],
         finish: FinishReason,
-    ) -> (Option<tenon_core::RawJson>, Vec<Option<Done>>) {
+    ) -> Result<(Option<tenon_core::RawJson>, Vec<Option<Done>>), Failure> {
         let mut captured = None;
         let mut done = Vec::new();
-        let Some(contract) = &self.agent.contract else { return (captured, done) };
+        let Some(contract) = &self.agent.contract else { return Ok((captured, done)) };
         for (call, _) in calls.iter().zip(steps).filter(|(_, step)| **step == Step::Terminal) {
             if captured.is_some()
                 || self.agent.limits.after_rejected_attempt(self.attempts).is_err() && self.attempts > 0
@@ -492,10 +521,17 @@ impl<'a> Run<'a> {
                 name: call.name.clone(),
                 terminal: true,
             });
-            let checked = match finish {
-                FinishReason::Length if call.arguments.trim().is_empty() => Err(Rejection::cut_off()),
-                _ => contract.schema.check(&call.arguments),
+            let answer = self.hooks_before_answer(call).await?;
+            let checked = match (finish, &answer) {
+                (_, Answer::Refused(reason)) => Err(Rejection::refused(reason)),
+                (FinishReason::Length, _) if call.arguments.trim().is_empty() => Err(Rejection::cut_off()),
+                (_, Answer::Changed(arguments)) => contract.schema.check(arguments),
+                (_, Answer::AsItIs) => contract.schema.check(&call.arguments),
             };
+            let ran_with = Some(match &answer {
+                Answer::Changed(arguments) => RawValue::from_string(arguments.clone()).unwrap_or_default(),
+                Answer::AsItIs | Answer::Refused(_) => call.input(),
+            });
             let (outcome, stored) = match checked {
                 Ok(payload) => {
                     captured = Some(payload);
@@ -517,9 +553,9 @@ impl<'a> Run<'a> {
                     (told, Some(rejection.stored()))
                 }
             };
-            done.push(Some(Done { outcome, stored, duration_ms: millis_since(started) }));
+            done.push(Some(Done { outcome, stored, duration_ms: millis_since(started), ran_with }));
         }
-        (captured, done)
+        Ok((captured, done))
     }
 
     pub(crate) async fn journal(&mut self, record: TurnRecord) -> Result<(), Failure> {

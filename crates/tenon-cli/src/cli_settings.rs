@@ -38,9 +38,6 @@ pub fn unsupported(args: &RunArgs, settings: &Settings) -> Result<Vec<String>, F
     if let Some(name) = settings.dialect.as_deref().filter(|name| *name != "qwen" && args.dialect.is_none()) {
         return refuse(&format!("the dialect `{name}`"));
     }
-    if !settings.hooks.is_empty() {
-        return refuse("`hooks`");
-    }
     let sandbox = |key: &str| settings.sandbox.get(key).and_then(|value| value.as_str());
     if sandbox("mode") == Some("require") || sandbox("network") == Some("deny") {
         return refuse("the protection asked for by `sandbox`");
@@ -53,7 +50,6 @@ pub fn unsupported(args: &RunArgs, settings: &Settings) -> Result<Vec<String>, F
         ("mcp.allowed", settings.mcp_allowed.is_some()),
         ("timeouts.canUseTool", settings.timeouts.can_use_tool.is_some()),
         ("timeouts.hookCallback", settings.timeouts.hook_callback.is_some()),
-        ("timeouts.hook", settings.timeouts.hook.is_some()),
         ("timeouts.mcpMessage", settings.timeouts.mcp_message.is_some()),
         ("timeouts.mcpStart", settings.timeouts.mcp_start.is_some()),
         ("timeouts.shutdown", settings.timeouts.shutdown.is_some()),

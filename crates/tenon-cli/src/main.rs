@@ -14,6 +14,7 @@ mod model;
 mod plan;
 mod result_file;
 mod run;
+mod run_hooks;
 mod schema_command;
 mod signals;
 mod stderr;

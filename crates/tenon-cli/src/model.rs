@@ -220,16 +220,24 @@ fn chain(mut candidates: Vec<Candidate>) -> Arc<dyn ModelClient> {
 }
 
 fn http_options(args: &RunArgs, settings: &Settings, here: &Surroundings) -> HttpOptions {
-    let variable = |names: [&str; 2]| {
-        names.iter().find_map(|name| here.env.get(*name).filter(|value| !value.is_empty())).cloned()
-    };
-    let proxy = args.proxy.clone().or_else(|| variable(["HTTPS_PROXY", "https_proxy"]));
     HttpOptions {
         timeouts: Timeouts {
             connect: settings.timeouts.connect(),
             first_byte: settings.timeouts.first_byte(),
             idle: settings.timeouts.idle(),
         },
+        ..http_options_of(args, here)
+    }
+}
+
+/// Proxy and certificates, from flags and the environment.
+pub fn http_options_of(args: &RunArgs, here: &Surroundings) -> HttpOptions {
+    let variable = |names: [&str; 2]| {
+        names.iter().find_map(|name| here.env.get(*name).filter(|value| !value.is_empty())).cloned()
+    };
+    let proxy = args.proxy.clone().or_else(|| variable(["HTTPS_PROXY", "https_proxy"]));
+    HttpOptions {
+        timeouts: Timeouts::default(),
         proxy,
         no_proxy: variable(["NO_PROXY", "no_proxy"]),
         ca_file: variable(["SSL_CERT_FILE", "SSL_CERT_FILE"]).map(Into::into),

@@ -4,16 +4,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenon_agent::{Agent, Audience, Deliver, HowToAnswer, Memory, SchemaMode, Stop, system_prompt};
+use tenon_agent::{
+    Agent, Audience, Deliver, HowToAnswer, Memory, SchemaMode, SessionEnd, Stop, system_prompt,
+};
 use tenon_config::{Loaded, Surroundings};
 use tenon_contract::Contract;
 use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, Message, NoBudget, NoClient, RunInfo};
 use tenon_model::Recorder;
-use tenon_tools::{Hooks, OutputStore, ShellOptions, Tasks, Workspace, WorkspaceOptions, builtin_tools};
+use tenon_tools::{
+    OutputStore, SessionSource, ShellOptions, Tasks, Workspace, WorkspaceOptions, builtin_tools,
+};
 use tenon_wire::Format;
 
 use crate::args::RunArgs;
 use crate::result_file::ResultFile;
+use crate::run_hooks::{self, HookedRun};
 use crate::stderr::Reporter;
 use crate::{cli_settings, input, model, surroundings, sys, trace};
 
@@ -87,6 +92,9 @@ impl Plan<'_> {
         let registry = selection.registry(builtin_tools(workspace, self.shell(), tasks), &permissions);
         let mut tools = registry.names();
         tools.extend(offered.map(|contract| contract.tool.to_owned()));
+        let hooked =
+            HookedRun { session: self.ids.session, transcript: None, cwd: &cwd, secrets: &chosen.secrets };
+        let hooks = run_hooks::hooks(args, &self.loaded, self.here, hooked)?;
         let info = RunInfo {
             session_id: self.ids.session,
             cwd,
@@ -128,8 +136,9 @@ impl Plan<'_> {
             )),
             warnings: warnings.clone(),
             cost_usd: chosen.cost_usd,
-            hooks: Hooks::none(),
-            session_start: None,
+            hooks,
+            session_start: Some(SessionSource::Startup),
+            session_end: SessionEnd::Here,
             trace: trace::from_environment(self.here),
         };
         Ok((agent, temporary))

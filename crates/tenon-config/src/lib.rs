@@ -25,6 +25,7 @@ mod model_choice;
 mod problem;
 mod project;
 mod providers;
+mod read_hooks;
 mod read_settings;
 mod reader;
 mod secret_env;

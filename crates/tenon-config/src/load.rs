@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use tenon_core::HookLayer;
+
 use crate::agent_files::{AGENTS_FOLDER, AgentFile, overlay, read_agent_folder, understand_all};
 use crate::config_error::ConfigError;
 use crate::files::Confine;
@@ -28,7 +30,7 @@ pub fn load(
     let mut ignored_from_project = Vec::new();
     let mut agents = Vec::new();
     if sources.has(FileLayer::User) {
-        settings = settings.overlaid(read_user(surroundings, &mut warnings)?);
+        settings = settings.overlaid(read_user(surroundings, &mut warnings)?.with_hooks_of(HookLayer::User));
         agents = read_user_agents(surroundings, &mut warnings);
     }
     if sources.has(FileLayer::Project) {
@@ -41,7 +43,7 @@ pub fn load(
     }
     settings = settings.overlaid(from_environment(surroundings)?);
     if let Some(extra) = &sources.extra {
-        settings = settings.overlaid(read_extra(extra, &mut warnings)?);
+        settings = settings.overlaid(read_extra(extra, &mut warnings)?.with_hooks_of(HookLayer::Flag));
     }
     let root = project_root(surroundings);
     let memory = match sources.memory {
@@ -182,6 +184,7 @@ fn add_project(
     };
     if state == TrustState::Trusted {
         let servers = read_project_mcp(files, warnings)?;
+        let project = project.with_hooks_of(HookLayer::Project);
         return Ok((settings.overlaid(servers).overlaid(project), Vec::new()));
     }
     let (settings, mut ignored) = tighten(settings, project);

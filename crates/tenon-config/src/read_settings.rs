@@ -14,12 +14,13 @@ use tenon_core::ApprovalMode;
 use crate::expand::is_variable_name;
 use crate::problem::{Problem, quotable};
 use crate::providers::Wire;
+use crate::read_hooks::read_hooks;
 use crate::reader::{Reader, Unknown};
 use crate::settings::{
     Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
 };
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 18] = [
     "$schema",
     "model",
     "dialect",
@@ -29,6 +30,8 @@ const KEYS: [&str; 16] = [
     "mcpServers",
     "mcp",
     "hooks",
+    "disableAllHooks",
+    "stopHookBlockingCap",
     "limits",
     "retry",
     "prices",
@@ -36,31 +39,6 @@ const KEYS: [&str; 16] = [
     "sandbox",
     "tools",
     "timeouts",
-];
-/// Events a hook can be written for.
-const HOOK_EVENTS: [&str; 22] = [
-    "PreToolUse",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PostToolBatch",
-    "Notification",
-    "UserPromptSubmit",
-    "UserPromptExpansion",
-    "SessionStart",
-    "SessionEnd",
-    "SessionDelete",
-    "Stop",
-    "StopFailure",
-    "MessageDisplay",
-    "SubagentStart",
-    "SubagentStop",
-    "PreCompact",
-    "PostCompact",
-    "PermissionRequest",
-    "PermissionDenied",
-    "TodoCreated",
-    "TodoCompleted",
-    "InstructionsLoaded",
 ];
 const VARIABLE_NAME_HINT: &str = "write the variable's name alone, such as `MY_PROVIDER_KEY`";
 /// Headers whose value is a secret.
@@ -121,7 +99,9 @@ fn read_key(reader: &mut Reader<'_>, settings: &mut Settings, key: &str, node: &
                 settings.mcp_allowed = reader.strings("mcp.allowed", node);
             }
         }
-        "hooks" => settings.hooks = hooks(reader, node),
+        "hooks" => settings.hooks = read_hooks(reader, node),
+        "disableAllHooks" => settings.disable_all_hooks = reader.flag(key, node),
+        "stopHookBlockingCap" => settings.stop_hook_blocking_cap = reader.whole(key, node, 0),
         "limits" => settings.limits = limits(reader, node),
         "retry" => settings.retry = retry(reader, node),
         "prices" => settings.prices = reader.kept(key, node),
@@ -257,20 +237,6 @@ fn mcp_servers(reader: &mut Reader<'_>, node: &Node<'_>) -> Map<String, Value> {
         reader.object(&format!("mcpServers.{}", quotable(property.name.as_str())), &property.value);
     }
     servers
-}
-
-/// Commands are run by a shell, which expands variables itself; doing it here would let a variable's
-/// value become shell syntax.
-fn hooks(reader: &mut Reader<'_>, node: &Node<'_>) -> Map<String, Value> {
-    for (event, node) in reader.entries("hooks", node, &HOOK_EVENTS, Unknown::Refuse) {
-        if node.as_array().is_none() {
-            reader.wrong_type(&format!("hooks.{event}"), "a list of hooks", node);
-        }
-    }
-    match node {
-        Node::Object(_) => reader.without_expansion(|reader| reader.kept("hooks", node)),
-        _ => Map::new(),
-    }
 }
 
 fn limits(reader: &mut Reader<'_>, node: &Node<'_>) -> Limits {

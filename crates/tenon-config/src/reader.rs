@@ -126,7 +126,14 @@ impl<'a> Reader<'a> {
         entries
     }
 
-    fn unknown_key(&mut self, path: &str, name: &str, at: usize, known: &[&str], unknown: Unknown) {
+    pub(crate) fn unknown_key(
+        &mut self,
+        path: &str,
+        name: &str,
+        at: usize,
+        known: &[&str],
+        unknown: Unknown,
+    ) {
         let place = if path.is_empty() { String::new() } else { format!(" in `{path}`") };
         let message = format!("`{}` is not a known key{place}", quotable(name));
         let hint = match nearest(name, known) {
@@ -206,6 +213,16 @@ impl<'a> Reader<'a> {
             }
         }
         Some(strings)
+    }
+
+    pub(crate) fn flag(&mut self, path: &str, node: &Node<'_>) -> Option<bool> {
+        match node {
+            Node::BooleanLit(boolean) => Some(boolean.value),
+            _ => {
+                self.wrong_type(path, "true or false", node);
+                None
+            }
+        }
     }
 
     /// A whole number of at least `minimum`.

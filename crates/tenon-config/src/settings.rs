@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tenon_core::ApprovalMode;
+use tenon_core::{ApprovalMode, HookLayer, HookRule};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
@@ -24,8 +24,11 @@ pub struct Settings {
     /// Server name to its configuration, from `mcpServers` and a trusted project's `.mcp.json`.
     pub mcp_servers: Map<String, Value>,
     pub mcp_allowed: Option<Vec<String>>,
-    /// Event name to a list of hooks.
-    pub hooks: Map<String, Value>,
+    /// In the order in which they are asked: the user's, the project's, those of `--settings`.
+    pub hooks: Vec<HookRule>,
+    pub disable_all_hooks: Option<bool>,
+    /// How often `Stop` hooks may send the model back to work.
+    pub stop_hook_blocking_cap: Option<u32>,
     pub limits: Limits,
     pub retry: Retry,
     pub prices: Map<String, Value>,
@@ -50,7 +53,9 @@ impl Settings {
             permissions: self.permissions.overlaid(higher.permissions),
             mcp_servers: replace_by_name(self.mcp_servers, higher.mcp_servers),
             mcp_allowed: higher.mcp_allowed.or(self.mcp_allowed),
-            hooks: append_by_name(self.hooks, higher.hooks),
+            hooks: self.hooks.into_iter().chain(higher.hooks).collect(),
+            disable_all_hooks: higher.disable_all_hooks.or(self.disable_all_hooks),
+            stop_hook_blocking_cap: higher.stop_hook_blocking_cap.or(self.stop_hook_blocking_cap),
             limits: self.limits.overlaid(higher.limits),
             retry: self.retry.overlaid(higher.retry),
             prices: replace_by_name(self.prices, higher.prices),
@@ -59,6 +64,13 @@ impl Settings {
             tools: self.tools.overlaid(higher.tools),
             timeouts: self.timeouts.overlaid(higher.timeouts),
         }
+    }
+
+    /// The same, with its hooks marked as this layer's.
+    #[must_use]
+    pub(crate) fn with_hooks_of(mut self, layer: HookLayer) -> Settings {
+        self.hooks.iter_mut().for_each(|rule| rule.layer = layer);
+        self
     }
 
     /// How long a shell command may take that names no limit: `tools.shell.defaultTimeoutMs`, else
@@ -358,18 +370,5 @@ fn merge_providers(
 
 fn replace_by_name(mut lower: Map<String, Value>, higher: Map<String, Value>) -> Map<String, Value> {
     lower.extend(higher);
-    lower
-}
-
-/// Hooks of both layers run, the lower layer's first.
-fn append_by_name(mut lower: Map<String, Value>, higher: Map<String, Value>) -> Map<String, Value> {
-    for (name, more) in higher {
-        match (lower.get_mut(&name), more) {
-            (Some(Value::Array(hooks)), Value::Array(more)) => hooks.extend(more),
-            (_, more) => {
-                lower.insert(name, more);
-            }
-        }
-    }
     lower
 }

@@ -19,6 +19,8 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
         mcp_servers,
         mcp_allowed,
         hooks,
+        disable_all_hooks,
+        stop_hook_blocking_cap,
         limits,
         retry,
         prices,
@@ -36,6 +38,8 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
     ignored.note("mcpServers", !mcp_servers.is_empty());
     ignored.note("mcp.allowed", mcp_allowed.is_some());
     ignored.note("hooks", !hooks.is_empty());
+    ignored.note("disableAllHooks", disable_all_hooks.is_some());
+    ignored.note("stopHookBlockingCap", stop_hook_blocking_cap.is_some());
     let limits = tighten_limits(base.limits, limits, &mut ignored);
     ignored.note("retry", retry != Retry::default());
     ignored.note("prices", !prices.is_empty());

@@ -91,6 +91,14 @@ impl Rejection {
         Rejection::arguments("the answer was cut off before the arguments began".to_owned())
     }
 
+    /// For an answer that somebody besides the schema refused, in words that may quote it.
+    pub fn refused(reason: &str) -> Rejection {
+        Rejection {
+            stored: vec!["refused before it was checked".to_owned()],
+            ..Rejection::arguments(format!("the answer was refused: {reason}"))
+        }
+    }
+
     fn arguments(message: String) -> Rejection {
         Rejection {
             violations: vec![Violation { path: String::new(), message }],

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use tenon_agent::{Agent, Audience, Ended, Limits, SchemaMode, Stop};
+use tenon_agent::{Agent, Audience, Ended, Limits, SchemaMode, SessionEnd, Stop};
 use tenon_contract::{Contract, Schema};
 use tenon_core::ApprovalMode;
 use tenon_core::{
@@ -165,6 +165,7 @@ impl Scene {
             cost_usd: None,
             hooks: Hooks::none(),
             session_start: None,
+            session_end: SessionEnd::Later,
             trace: None,
             warnings: Vec::new(),
         };

@@ -35,6 +35,11 @@ fn tools_and_permissions_guide() {
 }
 
 #[test]
+fn hooks_guide() {
+    check_page("docs/guides/hooks.md");
+}
+
+#[test]
 fn models_and_providers_guide() {
     check_page("docs/guides/models-and-providers.md");
 }

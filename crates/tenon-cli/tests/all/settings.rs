@@ -301,7 +301,6 @@ fn mistakes_where_protections_stand_are_errors() {
 fn what_this_version_cannot_keep_is_not_ignored() {
     // Each would be a protection or a promise that silently does not hold.
     for (settings, expected) in [
-        (r#"{"hooks": {"PreToolUse": [{"hooks": []}]}}"#, "`hooks`"),
         (r#"{"sandbox": {"mode": "require"}}"#, "`sandbox`"),
         (r#"{"sandbox": {"network": "deny"}}"#, "`sandbox`"),
         (r#"{"dialect": "claude"}"#, "`claude`"),

@@ -10,7 +10,9 @@ use tenon_config::{
     Expand, Limit, Limits, ModelFlags, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts,
     ToolSettings, choose_model, is_loopback_url, parse_duration, read_settings, tighten,
 };
-use tenon_core::ApprovalMode;
+use tenon_core::{
+    ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait,
+};
 use tenon_testkit::cases;
 
 /// Limits and mode not above, denials not fewer, everything that frees exactly as it was.
@@ -95,6 +97,23 @@ fn named() -> impl Strategy<Value = Map<String, serde_json::Value>> {
     rules().prop_map(|names| names.into_iter().map(|name| (name, json!([1]))).collect())
 }
 
+fn hook(command: &str) -> HookRule {
+    let run = HookRun::Command {
+        command: command.to_owned(),
+        shell: HookShell::Bash,
+        env: std::collections::BTreeMap::new(),
+        timeout: None,
+    };
+    let hook = Hook { run, name: None, status_message: None, wait: HookWait::ForItsAnswer, on_error: None };
+    HookRule {
+        event: HookEvent::Stop,
+        matcher: String::new(),
+        order: HookOrder::SideBySide,
+        layer: HookLayer::User,
+        hooks: vec![hook],
+    }
+}
+
 fn any_settings() -> impl Strategy<Value = Settings> {
     let words = (
         prop::option::of("[a-c]"),
@@ -117,7 +136,9 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             permissions,
             mcp_servers,
             mcp_allowed,
-            hooks,
+            hooks: hooks.keys().map(|name| hook(name)).collect(),
+            disable_all_hooks: None,
+            stop_hook_blocking_cap: attempts,
             limits,
             retry: Retry { attempts, ..Retry::default() },
             prices,

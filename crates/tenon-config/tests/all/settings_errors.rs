@@ -58,6 +58,76 @@ fn errors_name_the_place_and_the_remedy() {
         ),
         (r#"{"hooks": {"Stop": {}}}"#, "s.json:1:20: `hooks.Stop` must be a list of hooks, not an object"),
         (
+            r#"{"hooks": {"Notification": []}}"#,
+            "s.json:1:12: `Notification` in `hooks` never happens in tenon, so its hooks would never run; take it out",
+        ),
+        (r#"{"hooks": {"Stop": [1]}}"#, "s.json:1:21: `hooks.Stop[0]` must be an object, not a number"),
+        (
+            r#"{"hooks": {"Stop": [{}]}}"#,
+            "s.json:1:21: `hooks.Stop[0]` has no `hooks`; a rule looks like `{\"matcher\": \"…\", \"hooks\": [{\"type\": \"command\", \"command\": \"…\"}]}`",
+        ),
+        (
+            r#"{"hooks": {"PreToolUse": [{"macher": "x", "hooks": []}]}}"#,
+            "s.json:1:28: `macher` is not a known key in `hooks.PreToolUse[0]`; did you mean `matcher`?",
+        ),
+        (
+            r#"{"hooks": {"PreToolUse": [{"matcher": "(", "hooks": []}]}}"#,
+            "s.json:1:39: `hooks.PreToolUse[0].matcher` is not a regular expression: unclosed group; look-around and back-references are not known",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"matcher": "x", "hooks": []}]}}"#,
+            "s.json:1:33: `hooks.Stop[0].matcher`: there is nothing to choose by in `Stop`; leave the matcher out",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"hooks": [{"command": "x"}]}]}}"#,
+            "s.json:1:32: `hooks.Stop[0].hooks[0]` has no `type`; it is `command` or `http`",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]}}"#,
+            "s.json:1:41: `hooks.Stop[0].hooks[0].type` is `prompt`, and tenon has no such hooks; use `command` or `http`",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"hooks": [{"type": "comand", "command": "x"}]}]}}"#,
+            "s.json:1:41: `hooks.Stop[0].hooks[0].type` is `comand`, but may be one of `command`, `http`; did you mean `command`?",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"hooks": [{"type": "command"}]}]}}"#,
+            "s.json:1:32: `hooks.Stop[0].hooks[0]` has no `command`",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": " "}]}]}}"#,
+            "s.json:1:63: `hooks.Stop[0].hooks[0].command` is empty",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x", "url": "y"}]}]}}"#,
+            "s.json:1:68: `url` is not a known key in `hooks.Stop[0].hooks[0]`; known keys: `type`, `timeout`, `name`, `description`, `statusMessage`, `async`, `onError`, `command`, `env`, `shell`",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x", "timeout": 0}]}]}}"#,
+            "s.json:1:79: `hooks.Stop[0].hooks[0].timeout` is 0, but must be a whole number of at least 1",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x", "onError": "block"}]}]}}"#,
+            "s.json:1:79: `hooks.Stop[0].hooks[0].onError`: only a `PreToolUse` hook that fails can block",
+        ),
+        (
+            r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x", "async": true, "onError": "block"}]}]}}"#,
+            "s.json:1:38: `hooks.PreToolUse[0].hooks[0]`: nobody waits for an `async` hook, so its failure cannot block",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x", "env": {"A-B": "1"}}]}]}}"#,
+            "s.json:1:76: `hooks.Stop[0].hooks[0].env.A-B` is not the name of an environment variable",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"hooks": [{"type": "http", "url": "ftp://x"}]}]}}"#,
+            "s.json:1:56: `hooks.Stop[0].hooks[0].url` is not an `http` or `https` address; an address looks like `https://hooks.example.com/tenon`",
+        ),
+        (
+            r#"{"hooks": {"Stop": [{"hooks": [{"type": "http", "url": "http://x.example", "headers": {"A": "1"}}]}]}}"#,
+            "s.json:1:32: `hooks.Stop[0].hooks[0].headers` would travel unencrypted; use an `https://` address",
+        ),
+        (r#"{"disableAllHooks": 1}"#, "s.json:1:21: `disableAllHooks` must be true or false, not a number"),
+        (
             r#"{"sandbox": {"net": "deny"}}"#,
             "s.json:1:14: `net` is not a known key in `sandbox`; known keys: `mode`, `network`, `secretFolders`",
         ),

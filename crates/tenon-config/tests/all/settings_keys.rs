@@ -9,7 +9,9 @@ use tenon_config::{
     Expand, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
     read_settings,
 };
-use tenon_core::ApprovalMode;
+use tenon_core::{
+    ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait, OnHookError,
+};
 
 use crate::place::{Place, settings};
 
@@ -33,6 +35,8 @@ pub const EVERY_KEY: &str = r#"
   "mcpServers": { "files": { "command": "files-server", "args": ["-v"] } },
   "mcp": { "allowed": ["files"] },
   "hooks": { "PreToolUse": [{ "matcher": "*", "hooks": [{ "type": "command", "command": "echo $HOME" }] }] },
+  "disableAllHooks": false,
+  "stopHookBlockingCap": 3,
   "limits": { "turns": 7, "toolCalls": 0, "wallTime": "5m", "budgetUsd": 1.25, "schemaRetries": -1 },
   "retry": { "attempts": 2, "baseMs": 10, "maxTotalMs": 1000 },
   "prices": { "openai/gpt-x": { "input": 1.5 } },
@@ -84,9 +88,9 @@ fn every_key_is_read() {
         },
         mcp_servers: map(json!({ "files": { "command": "files-server", "args": ["-v"] } })),
         mcp_allowed: Some(strings(&["files"])),
-        hooks: map(json!({
-            "PreToolUse": [{ "matcher": "*", "hooks": [{ "type": "command", "command": "echo $HOME" }] }]
-        })),
+        hooks: vec![rule(HookEvent::PreToolUse, "", command("echo $HOME"))],
+        disable_all_hooks: Some(false),
+        stop_hook_blocking_cap: Some(3),
         limits: Limits {
             turns: Some(Limit::AtMost(7)),
             tool_calls: Some(Limit::AtMost(0)),
@@ -173,7 +177,7 @@ fn values_replace_rules_add_up_and_names_merge() {
         "providers": { "a": { "baseUrl": "https://a.example", "headers": { "X": "1" }, "models": ["m"] }, "b": {} },
         "permissions": { "allow": ["A"], "deny": ["D"], "mode": "plan" },
         "mcpServers": { "one": { "command": "low" }, "two": { "command": "low" } },
-        "hooks": { "Stop": [1] },
+        "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": "1" }] }] },
         "limits": { "turns": 5, "toolCalls": 6 },
         "tools": { "core": ["x"], "exclude": ["e"] },
         "timeouts": { "connect": 1, "idle": 2 }
@@ -185,7 +189,10 @@ fn values_replace_rules_add_up_and_names_merge() {
         "providers": { "a": { "apiKeyEnv": "K", "headers": { "Y": "2" } }, "c": {} },
         "permissions": { "allow": ["B", "A"], "deny": ["E"] },
         "mcpServers": { "two": { "url": "high" } },
-        "hooks": { "Stop": [2], "PreCompact": [3] },
+        "hooks": {
+            "Stop": [{ "hooks": [{ "type": "command", "command": "2" }] }],
+            "PreCompact": [{ "hooks": [{ "type": "command", "command": "3" }] }]
+        },
         "limits": { "turns": 50 },
         "tools": { "core": ["y"], "exclude": ["f"] },
         "timeouts": { "idle": 20 }
@@ -200,7 +207,13 @@ fn values_replace_rules_add_up_and_names_merge() {
         },
         "permissions": { "allow": ["A", "B"], "deny": ["D", "E"], "mode": "plan" },
         "mcpServers": { "one": { "command": "low" }, "two": { "url": "high" } },
-        "hooks": { "Stop": [1, 2], "PreCompact": [3] },
+        "hooks": {
+            "Stop": [
+                { "hooks": [{ "type": "command", "command": "1" }] },
+                { "hooks": [{ "type": "command", "command": "2" }] }
+            ],
+            "PreCompact": [{ "hooks": [{ "type": "command", "command": "3" }] }]
+        },
         "limits": { "turns": 50, "toolCalls": 6 },
         "tools": { "core": ["y"], "exclude": ["e", "f"] },
         "timeouts": { "connect": 1, "idle": 20 }
@@ -273,19 +286,33 @@ fn a_variable_that_is_not_set_stays_and_is_named() {
 }
 
 #[test]
-fn only_user_settings_expand_and_never_hooks() {
+fn only_user_settings_expand_and_never_commands() {
     let mut place = Place::new();
     place.env("SECRET", "s3cr3t");
     let text = r#"{
         "model": "$SECRET",
-        "hooks": { "Stop": ["$SECRET"] },
+        "hooks": {
+            "Stop": [{ "hooks": [
+                { "type": "command", "command": "echo $SECRET" },
+                { "type": "http", "url": "https://h.example/$SECRET", "headers": { "X": "t $SECRET" } }
+            ] }]
+        },
         "providers": { "a": { "headers": { "Authorization": "Bearer $SECRET" } } }
     }"#;
     place.user(text);
     let user = place.load().settings;
     assert_eq!(user.model.as_deref(), Some("s3cr3t"));
     assert_eq!(user.provider("a").unwrap().headers["Authorization"], "Bearer s3cr3t");
-    assert_eq!(user.hooks["Stop"][0], "$SECRET");
+    let runs = |settings: &Settings| {
+        settings.hooks.iter().flat_map(|rule| &rule.hooks).map(|hook| hook.run.clone()).collect::<Vec<_>>()
+    };
+    let http = |url: &str, header: &str| HookRun::Http {
+        url: url.to_owned(),
+        headers: BTreeMap::from([("X".to_owned(), header.to_owned())]),
+        timeout: None,
+    };
+    assert_eq!(runs(&user), [command("echo $SECRET").run, http("https://h.example/s3cr3t", "t s3cr3t")]);
+    assert!(!format!("{:?}", user.hooks).contains("t s3cr3t"));
     assert!(!format!("{:?}", user.providers).contains("s3cr3t"));
 
     place.user("{}");
@@ -293,6 +320,94 @@ fn only_user_settings_expand_and_never_hooks() {
     let project = place.load_trusted().settings;
     assert_eq!(project.model.as_deref(), Some("$SECRET"));
     assert_eq!(project.provider("a").unwrap().headers["Authorization"], "Bearer $SECRET");
+    assert_eq!(runs(&project), [command("echo $SECRET").run, http("https://h.example/$SECRET", "t $SECRET")]);
+}
+
+#[test]
+fn hooks_are_read_in_full_and_know_their_layer() {
+    let mut place = Place::new();
+    place.env("T", "token");
+    let text = |name: &str| {
+        json!({ "hooks": { "PreToolUse": [{
+            "matcher": "Bash|Write",
+            "sequential": true,
+            "hooks": [
+                {
+                    "type": "command", "command": "guard", "timeout": 1500, "name": name, "shell": "sh",
+                    "env": { "A_B": "$T" }, "statusMessage": "Checking", "onError": "warn"
+                },
+                { "type": "http", "url": "http://127.0.0.1:9/x", "timeout": 7, "description": "d", "async": true }
+            ]
+        }] } })
+        .to_string()
+    };
+    place.user(&text("user"));
+    place.project(&text("project"));
+    let sources = tenon_config::Sources {
+        extra: Some(tenon_config::ExtraSettings::Json(text("flag"))),
+        ..tenon_config::Sources::all()
+    };
+    let load = |trust| tenon_config::load(&place.surroundings(), &sources, trust).unwrap().settings.hooks;
+    let expected = |name: &str, layer| HookRule {
+        event: HookEvent::PreToolUse,
+        matcher: "Bash|Write".to_owned(),
+        order: HookOrder::InTurn,
+        layer,
+        hooks: vec![
+            Hook {
+                run: HookRun::Command {
+                    command: "guard".to_owned(),
+                    shell: HookShell::Sh,
+                    env: BTreeMap::from([("A_B".to_owned(), "$T".to_owned())]),
+                    timeout: Some(Duration::from_millis(1500)),
+                },
+                name: Some(name.to_owned()),
+                status_message: Some("Checking".to_owned()),
+                wait: HookWait::ForItsAnswer,
+                on_error: Some(OnHookError::Warn),
+            },
+            Hook {
+                run: HookRun::Http {
+                    url: "http://127.0.0.1:9/x".to_owned(),
+                    headers: BTreeMap::new(),
+                    timeout: Some(Duration::from_secs(7)),
+                },
+                name: Some("d".to_owned()),
+                status_message: None,
+                wait: HookWait::Not,
+                on_error: None,
+            },
+        ],
+    };
+    assert_eq!(
+        load(tenon_config::ProjectTrust::Granted),
+        [
+            expected("user", HookLayer::User),
+            expected("project", HookLayer::Project),
+            expected("flag", HookLayer::Flag)
+        ]
+    );
+    // A project that is not trusted has no hooks at all.
+    assert_eq!(
+        load(tenon_config::ProjectTrust::Pinned),
+        [expected("user", HookLayer::User), expected("flag", HookLayer::Flag)]
+    );
+}
+
+fn rule(event: HookEvent, matcher: &str, hook: Hook) -> HookRule {
+    HookRule {
+        event,
+        matcher: matcher.to_owned(),
+        order: HookOrder::SideBySide,
+        layer: HookLayer::Flag,
+        hooks: vec![hook],
+    }
+}
+
+fn command(command: &str) -> Hook {
+    let command = command.to_owned();
+    let run = HookRun::Command { command, shell: HookShell::Bash, env: BTreeMap::new(), timeout: None };
+    Hook { run, name: None, status_message: None, wait: HookWait::ForItsAnswer, on_error: None }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::place::{Place, settings};
 use crate::settings_keys::EVERY_KEY;
 
 /// (settings of the project, the key that an untrusted project's user is told about)
-const IGNORED: [(&str, &str); 28] = [
+const IGNORED: [(&str, &str); 29] = [
     (r#"{ "model": "evil/m" }"#, "model"),
     (r#"{ "dialect": "gemini" }"#, "dialect"),
     (r#"{ "outputFormat": "json" }"#, "outputFormat"),
@@ -17,7 +17,8 @@ const IGNORED: [(&str, &str); 28] = [
     (r#"{ "permissions": { "mode": "yolo" } }"#, "permissions.mode"),
     (r#"{ "mcpServers": { "x": { "command": "evil" } } }"#, "mcpServers"),
     (r#"{ "mcp": { "allowed": ["x"] } }"#, "mcp.allowed"),
-    (r#"{ "hooks": { "Stop": [{}] } }"#, "hooks"),
+    (r#"{ "disableAllHooks": true }"#, "disableAllHooks"),
+    (r#"{ "stopHookBlockingCap": 0 }"#, "stopHookBlockingCap"),
     (r#"{ "limits": { "turns": 101 } }"#, "limits.turns"),
     (r#"{ "limits": { "turns": -1 } }"#, "limits.turns"),
     (r#"{ "limits": { "schemaRetries": 11 } }"#, "limits.schemaRetries"),
@@ -72,7 +73,7 @@ fn everything_ignored_is_listed_in_one_line() {
     assert_eq!(
         loaded.ignored_from_project.join(" "),
         "model dialect outputFormat providers permissions.allow permissions.mode mcpServers mcp.allowed hooks \
-         limits.schemaRetries retry prices telemetry sandbox tools.core tools.shell timeouts.connect \
+         disableAllHooks stopHookBlockingCap limits.schemaRetries retry prices telemetry sandbox tools.core tools.shell timeouts.connect \
          timeouts.firstByte timeouts.idle timeouts.canUseTool timeouts.hookCallback timeouts.hook \
          timeouts.mcpMessage timeouts.mcpStart timeouts.shell timeouts.shellMax timeouts.shutdown \
          timeouts.telemetryFlush .mcp.json"
