@@ -185,6 +185,9 @@ pub struct RunArgs {
     /// A denied call makes the run exit 1
     #[arg(long, help_heading = "Tools")]
     pub fail_on_denied: bool,
+    /// A command still waited for after so many seconds goes to the background
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Tools")]
+    pub promote_after: Option<u64>,
     /// `none`: a call that would need asking is denied, which is what happens anyway
     #[arg(long, value_name = "WHO", help_heading = "Tools")]
     pub permission_prompts: Option<String>,
@@ -261,8 +264,6 @@ pub struct LaterArgs {
     pub sandbox: Option<String>,
     #[arg(long, hide = true)]
     pub permission_prompt_tool: Option<String>,
-    #[arg(long, hide = true)]
-    pub promote_after: Option<String>,
     #[arg(long, hide = true)]
     pub max_subagent_depth: Option<String>,
     #[arg(long, hide = true)]

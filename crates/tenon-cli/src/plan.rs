@@ -12,7 +12,8 @@ use tenon_contract::Contract;
 use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, Message, NoBudget, NoClient, RunInfo};
 use tenon_model::Recorder;
 use tenon_tools::{
-    OutputStore, SessionSource, ShellOptions, Tasks, Workspace, WorkspaceOptions, builtin_tools,
+    OutputStore, SessionSource, ShellOptions, ShellTerminal, Tasks, Workspace, WorkspaceOptions,
+    builtin_tools,
 };
 use tenon_wire::Format;
 
@@ -247,6 +248,11 @@ impl Plan<'_> {
             settings.tools.shell.default_timeout_ms.map_or(settings.timeouts.shell(), Duration::from_millis);
         if let Some(interval) = settings.tools.shell.heartbeat_interval_ms {
             shell.heartbeat = Duration::from_millis(interval);
+        }
+        let promote_after_ms = settings.tools.shell.promote_after_ms.map(Duration::from_millis);
+        shell.promote_after = self.args.promote_after.map(Duration::from_secs).or(promote_after_ms);
+        if settings.tools.shell.pty == Some(true) {
+            shell.terminal = ShellTerminal::Pty;
         }
         shell
     }

@@ -298,7 +298,7 @@ fn tools(reader: &mut Reader<'_>, node: &Node<'_>) -> ToolSettings {
 
 fn shell(reader: &mut Reader<'_>, node: &Node<'_>) -> ShellSettings {
     let mut shell = ShellSettings::default();
-    let known = ["passEnv", "defaultTimeoutMs", "heartbeatIntervalMs"];
+    let known = ["passEnv", "defaultTimeoutMs", "heartbeatIntervalMs", "promoteAfterMs", "pty"];
     for (key, node) in reader.entries("tools.shell", node, &known, Unknown::Warn) {
         let path = format!("tools.shell.{key}");
         match key {
@@ -312,7 +312,9 @@ fn shell(reader: &mut Reader<'_>, node: &Node<'_>) -> ShellSettings {
                 shell.pass_env = names.unwrap_or_default();
             }
             "defaultTimeoutMs" => shell.default_timeout_ms = reader.whole(&path, node, 1),
-            _ => shell.heartbeat_interval_ms = reader.whole(&path, node, 1),
+            "heartbeatIntervalMs" => shell.heartbeat_interval_ms = reader.whole(&path, node, 1),
+            "promoteAfterMs" => shell.promote_after_ms = reader.whole(&path, node, 1),
+            _ => shell.pty = reader.truth(&path, node),
         }
     }
     shell

@@ -247,6 +247,16 @@ impl<'a> Reader<'a> {
         }
     }
 
+    pub(crate) fn truth(&mut self, path: &str, node: &Node<'_>) -> Option<bool> {
+        match node {
+            Node::BooleanLit(truth) => Some(truth.value),
+            _ => {
+                self.wrong_type(path, "true or false", node);
+                None
+            }
+        }
+    }
+
     /// A count of at least `minimum`, or -1 for no limit.
     pub(crate) fn count(&mut self, path: &str, node: &Node<'_>, minimum: u32) -> Option<Limit<u32>> {
         if matches!(node, Node::NumberLit(number) if number.value == "-1") {

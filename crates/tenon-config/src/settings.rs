@@ -266,6 +266,10 @@ pub struct ShellSettings {
     pub pass_env: Vec<String>,
     pub default_timeout_ms: Option<u64>,
     pub heartbeat_interval_ms: Option<u64>,
+    /// After how long a command that is waited for goes to the background.
+    pub promote_after_ms: Option<u64>,
+    /// Commands get a terminal of their own instead of pipes.
+    pub pty: Option<bool>,
 }
 
 impl ShellSettings {
@@ -274,6 +278,8 @@ impl ShellSettings {
             pass_env: joined(self.pass_env, higher.pass_env),
             default_timeout_ms: higher.default_timeout_ms.or(self.default_timeout_ms),
             heartbeat_interval_ms: higher.heartbeat_interval_ms.or(self.heartbeat_interval_ms),
+            promote_after_ms: higher.promote_after_ms.or(self.promote_after_ms),
+            pty: higher.pty.or(self.pty),
         }
     }
 }

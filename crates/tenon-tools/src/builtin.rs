@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tenon_core::Tool;
 
+use crate::monitor::Monitor;
 use crate::shell::RunShellCommand;
 use crate::task_stop::TaskStop;
 use crate::{ShellOptions, Tasks, Workspace, edit, glob, grep_search, list_directory, read_file, write_file};
@@ -19,7 +20,8 @@ pub fn builtin_tools(workspace: Arc<Workspace>, shell: ShellOptions, tasks: Task
         Arc::new(glob::tool(workspace.clone())),
         Arc::new(edit::tool(workspace.clone())),
         Arc::new(write_file::tool(workspace.clone())),
-        Arc::new(RunShellCommand::new(workspace, shell, tasks.clone())),
+        Arc::new(RunShellCommand::new(workspace.clone(), shell.clone(), tasks.clone())),
+        Arc::new(Monitor::new(workspace, shell, tasks.clone())),
         Arc::new(TaskStop::new(tasks)),
     ]
 }

@@ -28,6 +28,7 @@ mod hook_reply;
 mod hooks;
 mod line_view;
 mod list_directory;
+mod monitor;
 mod nearest;
 mod net;
 mod output;

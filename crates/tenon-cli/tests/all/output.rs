@@ -118,7 +118,7 @@ fn json_is_the_same_messages_in_one_array_with_stats_in_the_result() {
 }
 
 const GOOD_STREAM: &str = concat!(
-    r#"{"type":"system","subtype":"init","uuid":"<uuid:1>","session_id":"<uuid:1>","cwd":"<cwd>","tools":["list_directory","read_file","grep_search","glob","edit","write_file","run_shell_command","task_stop","structured_output"],"mcp_servers":[],"model":"test-model","permission_mode":"default","slash_commands":[],"qwen_code_version":"<version>","agents":[],"permissionMode":"default","schema_version":1,"cli_version":"<version>"}"#,
+    r#"{"type":"system","subtype":"init","uuid":"<uuid:1>","session_id":"<uuid:1>","cwd":"<cwd>","tools":["list_directory","read_file","grep_search","glob","edit","write_file","run_shell_command","monitor","task_stop","structured_output"],"mcp_servers":[],"model":"test-model","permission_mode":"default","slash_commands":[],"qwen_code_version":"<version>","agents":[],"permissionMode":"default","schema_version":1,"cli_version":"<version>"}"#,
     "\n",
     r#"{"type":"assistant","uuid":"<uuid:2>","session_id":"<uuid:1>","parent_tool_use_id":null,"message":{"id":"<uuid:2>","type":"message","role":"assistant","model":"test-model","content":[{"type":"thinking","thinking":"Hm.","signature":""}],"stop_reason":null,"usage":<no usage>}}"#,
     "\n",

@@ -304,15 +304,19 @@ fn flags_and_settings_decide_which_tools_are_offered() {
         "edit",
         "write_file",
         "run_shell_command",
+        "monitor",
         "task_stop",
     ];
     let without =
         |gone: &[&str]| -> Vec<&str> { all.iter().copied().filter(|name| !gone.contains(name)).collect() };
     let table = [
         (example(), without(&[])),
-        (example().args(["--exclude-tools", "run_shell_command"]), without(&["run_shell_command"])),
-        (example().args(["--exclude-tools", "Bash"]), without(&["run_shell_command"])),
-        (example().args(["--exclude-tools", "Bash(*)"]), without(&["run_shell_command"])),
+        (
+            example().args(["--exclude-tools", "run_shell_command"]),
+            without(&["run_shell_command", "monitor"]),
+        ),
+        (example().args(["--exclude-tools", "Bash"]), without(&["run_shell_command", "monitor"])),
+        (example().args(["--exclude-tools", "Bash(*)"]), without(&["run_shell_command", "monitor"])),
         // A rule about some calls leaves the tool.
         (example().args(["--exclude-tools", "Bash(rm *)"]), without(&[])),
         // A family goes as a whole.
@@ -323,7 +327,7 @@ fn flags_and_settings_decide_which_tools_are_offered() {
         ),
         (
             settings(json!({"permissions": {"deny": ["Write", "Bash"]}})),
-            without(&["write_file", "run_shell_command"]),
+            without(&["write_file", "run_shell_command", "monitor"]),
         ),
         (settings(json!({"tools": {"exclude": ["glob"]}})), without(&["glob"])),
         (settings(json!({"tools": {"core": ["read_file", "glob"]}})), vec!["read_file", "glob"]),

@@ -362,6 +362,7 @@ fn an_untrusted_project_only_tightens() {
             "edit",
             "write_file",
             "run_shell_command",
+            "monitor",
             "task_stop"
         ]
     );

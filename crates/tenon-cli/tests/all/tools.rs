@@ -134,6 +134,7 @@ fn the_tools_are_offered_with_their_parameters() {
             "edit",
             "write_file",
             "run_shell_command",
+            "monitor",
             "task_stop"
         ]
     );

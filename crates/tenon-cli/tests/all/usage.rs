@@ -75,7 +75,6 @@ fn flags_of_later_work_are_refused() {
         (&["--sandbox"], "--sandbox"),
         (&["--sandbox=require"], "--sandbox"),
         (&["--permission-prompt-tool", "stdio"], "--permission-prompt-tool"),
-        (&["--promote-after", "5s"], "--promote-after"),
         (&["--max-subagent-depth", "2"], "--max-subagent-depth"),
         (&["--effort", "high"], "--effort"),
         (&["--thinking", "on"], "--thinking"),

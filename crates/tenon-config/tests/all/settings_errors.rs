@@ -223,7 +223,7 @@ fn unknown_keys_elsewhere_only_warn() {
         ),
         (
             r#"{"tools": {"shell": {"zzz": 3}}}"#,
-            "s.json:1:22: `zzz` is not a known key in `tools.shell`; known keys: `passEnv`, `defaultTimeoutMs`, `heartbeatIntervalMs`",
+            "s.json:1:22: `zzz` is not a known key in `tools.shell`; known keys: `passEnv`, `defaultTimeoutMs`, `heartbeatIntervalMs`, `promoteAfterMs`, `pty`",
         ),
         (
             r#"{"timeouts": {"firstbyte": 3}}"#,

@@ -45,7 +45,7 @@ pub const EVERY_KEY: &str = r#"
   "tools": {
     "core": ["read_file"],
     "exclude": ["run_shell_command"],
-    "shell": { "passEnv": ["CORP_KEY"], "defaultTimeoutMs": 1000, "heartbeatIntervalMs": 500 },
+    "shell": { "passEnv": ["CORP_KEY"], "defaultTimeoutMs": 1000, "heartbeatIntervalMs": 500, "promoteAfterMs": 2000, "pty": true },
   },
   "timeouts": { "connect": 1, "firstByte": "2s", "idle": "3000ms", "canUseTool": "1m", "hookCallback": 5, "hook": 6,
     "mcpMessage": 7, "mcpStart": 8, "shell": 9, "shellMax": 10, "shutdown": 11, "telemetryFlush": 0.5 /* half */ },
@@ -109,6 +109,8 @@ fn every_key_is_read() {
                 pass_env: strings(&["CORP_KEY"]),
                 default_timeout_ms: Some(1000),
                 heartbeat_interval_ms: Some(500),
+                promote_after_ms: Some(2000),
+                pty: Some(true),
             },
         },
         timeouts: Timeouts {

@@ -40,6 +40,7 @@ const BUILT_IN: &[&str] = &[
     "edit",
     "write_file",
     "run_shell_command",
+    "monitor",
     "task_stop",
 ];
 
