@@ -95,6 +95,31 @@ pub(crate) fn refused(said: &str) -> Failure {
     Failure::new(ErrorClass::Refused, message)
 }
 
+/// Nothing more can be left out, and what is left is too much.
+pub(crate) fn context_too_small(tokens: u64, limit: u64) -> Failure {
+    Failure::new(
+        ErrorClass::Protocol,
+        format!(
+            "the conversation holds about {tokens} tokens, which is more than the model's context of {limit} takes, and nothing more can be left out"
+        ),
+    )
+    .hint(CONTEXT_HINT)
+}
+
+/// Room was made again and again, and was gone at once.
+pub(crate) fn compacted_too_often(times: u32, limit: u64) -> Failure {
+    Failure::new(
+        ErrorClass::Protocol,
+        format!(
+            "the conversation filled the model's context of {limit} tokens again at once after each of {times} summaries in a row"
+        ),
+    )
+    .hint(CONTEXT_HINT)
+}
+
+const CONTEXT_HINT: &str =
+    "give it less input, use a model with a larger context, or correct `context.window` in the settings";
+
 pub(crate) fn denied(denials: &[PermissionDenial]) -> Failure {
     let mut names: Vec<&str> = denials.iter().map(|denial| denial.tool_name.as_str()).collect();
     names.sort_unstable();

@@ -26,6 +26,8 @@ pub(crate) enum Telling {
     Live { snapshots: bool },
     /// When the answer is complete, so that a broken attempt leaves no trace.
     AtTheEnd,
+    /// Never: the answer is for the run itself.
+    ToNobody,
 }
 
 pub(crate) struct Fold<'a> {
@@ -123,6 +125,15 @@ impl<'a> Fold<'a> {
         }
     }
 
+    /// Has anybody seen something of this answer?
+    pub(crate) fn has_told(&self) -> bool {
+        self.is_live() && !self.parts.is_empty()
+    }
+
+    fn is_live(&self) -> bool {
+        matches!(self.telling, Telling::Live { .. })
+    }
+
     /// The latest numbers.
     pub(crate) fn usage(&self) -> Usage {
         self.usage
@@ -144,7 +155,7 @@ impl<'a> Fold<'a> {
                 self.emitter.emit(EventKind::PartStopped { part: at, content: part.content.clone() });
             }
         }
-        if !self.parts.is_empty() {
+        if !self.parts.is_empty() && self.telling != Telling::ToNobody {
             self.emitter.emit(EventKind::TurnFinished { turn: self.turn, usage: self.usage });
         }
         let parts = self.parts.into_iter().map(|part| part.content).collect();
@@ -158,7 +169,7 @@ impl<'a> Fold<'a> {
     /// Ends an answer that was broken off: finished parts are told, half a tool call is not a call.
     pub(crate) fn abandon(mut self) -> Usage {
         self.held_back.clear();
-        if self.telling == Telling::AtTheEnd {
+        if !self.is_live() {
             self.parts.clear();
         }
         self.parts.retain(|part| part.stopped || !matches!(part.content, Part::ToolCall(_)));
@@ -313,13 +324,13 @@ impl<'a> Fold<'a> {
     }
 
     fn tell_delta(&self, part: usize, text: String) {
-        if matches!(self.telling, Telling::Live { .. }) && !text.is_empty() {
+        if self.is_live() && !text.is_empty() {
             self.emitter.emit(EventKind::PartDelta { part, text });
         }
     }
 
     fn stop_open_parts(&mut self) {
-        let live = matches!(self.telling, Telling::Live { .. });
+        let live = self.is_live();
         for (at, part) in self.parts.iter_mut().enumerate().filter(|(_, part)| !part.stopped) {
             part.stopped = true;
             if !live {

@@ -293,7 +293,7 @@ impl Run<'_> {
     }
 
     /// Tells hooks. An error is their wish that the run ends.
-    async fn fire(&self, input: HookInput) -> Result<HookDecision, Failure> {
+    pub(crate) async fn fire(&self, input: HookInput) -> Result<HookDecision, Failure> {
         let about_payload = matches!(&input, HookInput::PreToolUse(call) if call.terminal);
         let decision = self.ask_hooks(&input).await;
         match &decision.stop {

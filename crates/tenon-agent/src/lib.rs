@@ -3,11 +3,14 @@
 //! Give [`run`] an [`Agent`] (a model, tools, permissions, limits and perhaps a contract) and somewhere to
 //! send events; it returns the [`tenon_core::Outcome`]. Start reading at `turn_loop.rs`; what happens to the
 //! calls of one answer is decided in `plan_batch.rs`, how deltas become a message in `fold.rs`, and every
-//! cap in `limits.rs`.
+//! cap in `limits.rs`. When a conversation fills the model's context, `compact.rs` makes room.
 //!
 //! What this crate may not know: any provider's wire, any client's dialect, argv, the environment,
 //! the terminal. It emits events and never prints.
 
+mod ask;
+mod compact;
+mod context;
 mod emitter;
 mod failures;
 mod fold;
@@ -19,6 +22,7 @@ mod repeated_call;
 mod run_batch;
 mod schema_mode;
 mod stop;
+mod summary;
 mod system_prompt;
 mod terminal;
 mod turn_loop;

@@ -1,38 +1,35 @@
 //! The turn loop: ask the model, carry out its calls, until there is an outcome.
 
 use std::collections::HashSet;
-use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
 use serde_json::value::RawValue;
 use tenon_contract::{Contract, Rejection};
 use tenon_core::{
-    Budget, Client, Delta, Ending, ErrorClass, Estimate, EventKind, EventSink, Failure, FinishReason,
-    IdSource, Message, Metrics, ModelClient, Origin, Outcome, Part, PermissionDenial, Request, Role, RunInfo,
+    Budget, Client, Ending, ErrorClass, EventKind, EventSink, Failure, FinishReason, IdSource, Message,
+    Metrics, ModelClient, Models, Origin, Outcome, Part, PermissionDenial, Request, Role, RunInfo,
     StructuredError, Success, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, ToolSpec, TraceContext,
-    TurnJournal, TurnRecord, Usage, Violation,
+    TurnJournal, TurnRecord, Violation,
 };
 use tenon_tools::{Hooks, Permissions, Registry, SessionSource};
 
+use crate::ask::{Cause, Unanswered};
+use crate::compact::Compactions;
+use crate::context::Context;
 use crate::failures::{self, Said};
-use crate::fold::{Fold, Telling, Turn};
+use crate::fold::{Telling, Turn};
 use crate::history::{self, Unfinished};
 use crate::hooked::{Answer, SessionEnd, hooks_at_end};
 use crate::plan_batch::{Step, plan_batch};
 use crate::repeated_call::RepeatedCalls;
 use crate::run_batch::{Done, millis_since};
-use crate::schema_mode::{Asking, Form};
+use crate::schema_mode::{Asking, Form, Offer};
 use crate::terminal::{ACCEPTED, SKIPPED, SKIPPED_RETRY, terminal_spec};
 use crate::{Emitter, Limits, SchemaMode, Stop};
 
 /// How long a stopped run may take to put its things away before it is dropped.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
-/// A rough token is four bytes; good enough for a reservation, which is settled with real numbers.
-const BYTES_PER_TOKEN: usize = 4;
-/// An image counts by its area, not by its bytes: about 1,500 tokens for one of a megapixel.
-const MEDIA_BYTES: usize = 1_500 * BYTES_PER_TOKEN;
 
 /// Everything one run needs.
 pub struct Agent {
@@ -60,8 +57,10 @@ pub struct Agent {
     pub heartbeat: Option<Duration>,
     /// Hands a success over (to a file, say) before it is announced; what fails here fails the run.
     pub deliver: Option<Deliver>,
-    /// What the run costs, where that is known beforehand (nothing, on this machine).
-    pub cost_usd: Option<f64>,
+    /// What is known of the models that may be asked: prices and sizes.
+    pub models: Models,
+    /// The share of the context that may fill before older parts are replaced by a summary.
+    pub compact_at: f64,
     /// Who is told what happens, and may have a say in it. A sub-agent has its caller's
     /// ([`Hooks::for_agent`]).
     pub hooks: Hooks,
@@ -118,7 +117,9 @@ pub(crate) struct Run<'a> {
     pub(crate) tool_calls: u32,
     pub(crate) metrics: Metrics,
     pub(crate) denials: Vec<PermissionDenial>,
-    history: Vec<Message>,
+    pub(crate) history: Vec<Message>,
+    pub(crate) context: Context,
+    pub(crate) compactions: Compactions,
     /// How far the calls of the last turn have come.
     pub(crate) batch: Batch,
     /// What the caller had to say, and what came up since.
@@ -127,7 +128,7 @@ pub(crate) struct Run<'a> {
     terminal_spec: Option<Arc<ToolSpec>>,
     /// The terminal tool's name, unless a rule removed it.
     terminal: Option<&'a str>,
-    used_call_ids: HashSet<String>,
+    pub(crate) used_call_ids: HashSet<String>,
     repeated: RepeatedCalls,
     attempts: u32,
     last_attempt: Option<StructuredError>,
@@ -135,8 +136,8 @@ pub(crate) struct Run<'a> {
     said: Said,
     asking: Asking,
     /// Who is asked: the chosen model, or the fallback that took over.
-    model: String,
-    api_duration_ms: u64,
+    pub(crate) model: String,
+    pub(crate) api_duration_ms: u64,
     /// What hooks want the model to read with a call's result, by the call's id.
     pub(crate) hook_contexts: Vec<(String, String)>,
     /// A hook wants the run to end once the calls under way are told.
@@ -163,9 +164,11 @@ impl<'a> Run<'a> {
             metrics: Metrics::default(),
             denials: Vec::new(),
             used_call_ids: history.iter().flat_map(Message::tool_calls).map(|call| call.id.clone()).collect(),
+            compactions: Compactions::new(&history),
             history,
             batch: Batch::default(),
             warnings: agent.warnings.clone(),
+            context: Context::new(),
             terminal_spec: terminal.map(terminal_spec).map(Arc::new),
             terminal: terminal.map(|contract| contract.tool),
             repeated: RepeatedCalls::default(),
@@ -242,7 +245,8 @@ impl<'a> Run<'a> {
 
     async fn drive(&mut self, prompt: Option<Message>) -> Result<Success, Box<Failure>> {
         if let Some(prompt) = self.hooks_at_start(prompt).await? {
-            self.tell(prompt, Origin::Prompt).await?;
+            self.tell(prompt.clone(), Origin::Prompt).await?;
+            self.compactions.task_is(prompt, self.history.len() - 1);
         }
         loop {
             if self.agent.stop.cancel().is_cancelled() {
@@ -252,7 +256,8 @@ impl<'a> Run<'a> {
                 let tool = self.agent.contract.as_ref().map(|contract| contract.tool);
                 self.with_attempts(failures::with_turn_limit_hint(failure, tool, self.attempts))
             })?;
-            let turn = self.ask().await?;
+            self.make_room().await?;
+            let turn = self.next_turn().await?;
             self.journal(TurnRecord::ModelTurn {
                 turn: self.turns,
                 model: self.model.clone(),
@@ -285,104 +290,42 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// One model request, folded into a whole turn.
-    async fn ask(&mut self) -> Result<Turn, Failure> {
-        let request = self.request();
-        let estimate = Estimate { model: request.model.clone(), input_tokens: estimate_tokens(&request) };
-        let reservation = self
-            .agent
-            .budget
-            .reserve(estimate)
-            .map_err(|exceeded| Failure::new(ErrorClass::BudgetUsd, exceeded.message))?;
-        self.turns += 1;
-        let mut started = Instant::now();
+    /// The model's next turn. A request that turns out to be too long is made shorter and sent again.
+    async fn next_turn(&mut self) -> Result<Turn, Box<Failure>> {
         let telling = match self.agent.audience {
             Audience::Whole => Telling::AtTheEnd,
             Audience::Live => Telling::Live { snapshots: false },
             Audience::LiveWithSnapshots => Telling::Live { snapshots: true },
         };
-        let emitter = Arc::clone(&self.emitter);
-        let mut fold =
-            Fold::new(&emitter, telling, self.terminal, self.turns, &self.model, &mut self.used_call_ids);
-        emitter.emit(EventKind::Asking { turn: self.turns, model: self.model.clone() });
-        let cancel = self.agent.stop.cancel().child_token();
-        let mut deltas = self.agent.model.stream(request, cancel.clone());
-        let cancelled = cancel.cancelled();
-        tokio::pin!(cancelled);
-        let mut requests = 1;
-        let failure = loop {
-            if cancel.is_cancelled() {
-                break Some(self.agent.stop.failure());
-            }
-            // The connection hands over one piece at a time, so a stream that has nothing may have more as
-            // soon as the other tasks have run. Only then is there a pause, and what was told leaves: deltas
-            // that came together share a write.
-            let mut others_have_run = false;
-            let next = poll_fn(|cx| {
-                let next = deltas.poll_next_unpin(cx);
-                if next.is_ready() {
-                    return next;
+        let mut refused = 0;
+        loop {
+            let offer = self.offer();
+            let load = self.context.weigh(&self.agent.system, &offer, &self.history);
+            let request = self.request(offer);
+            let tokens = self.context.tokens(load);
+            self.turns += 1;
+            match self.ask(request, tokens, telling).await {
+                Ok(turn) => {
+                    self.context.learn(load, turn.usage, &turn.message);
+                    return Ok(turn);
                 }
-                if others_have_run {
-                    emitter.flush();
-                } else {
-                    others_have_run = true;
-                    cx.waker().wake_by_ref();
+                Err(Unanswered { failure, cause: Cause::TooLong }) => {
+                    // It was no turn: nobody has answered.
+                    self.turns -= 1;
+                    refused += 1;
+                    self.make_room_after_refusal(failure, tokens, refused).await?;
                 }
-                cancelled.as_mut().poll(cx).map(|()| None)
-            })
-            .await;
-            match next {
-                Some(Ok(delta)) => {
-                    match &delta {
-                        Delta::Retrying { attempt, wait, error } => {
-                            requests += 1;
-                            emitter.emit(EventKind::Retrying {
-                                attempt: *attempt,
-                                wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-                                class: error.class.name(),
-                                message: error.message.clone(),
-                            });
-                        }
-                        Delta::SwitchedModel { from, to, status, fallback } => {
-                            let spent = Spent { requests, errors: requests, started, usage: fold.usage() };
-                            self.api_duration_ms += count(&mut self.metrics, &self.model, spent);
-                            (requests, started) = (1, Instant::now());
-                            self.model.clone_from(to);
-                            emitter.emit(EventKind::ModelFallback {
-                                from: from.clone(),
-                                to: to.clone(),
-                                status: *status,
-                                fallback: *fallback,
-                            });
-                        }
-                        _ => {}
-                    }
-                    fold.push(delta);
-                    emitter.wait_while_blocked().await;
-                }
-                Some(Err(error)) => break Some(error.into()),
-                None if cancel.is_cancelled() => break Some(self.agent.stop.failure()),
-                None => break None,
+                Err(Unanswered { failure, cause: Cause::Other }) => return Err(self.with_attempts(failure)),
             }
-        };
-        drop(deltas);
-        let (result, usage) = match failure {
-            Some(failure) => (Err(failure), fold.abandon()),
-            None => {
-                let turn = fold.finish();
-                let usage = turn.usage;
-                (Ok(turn), usage)
-            }
-        };
-        reservation.settle(usage);
-        let spent = Spent { requests, errors: requests - u64::from(result.is_ok()), started, usage };
-        self.api_duration_ms += count(&mut self.metrics, &self.model, spent);
-        result.map_err(|failure| *self.with_attempts(failure))
+        }
     }
 
-    fn request(&self) -> Request {
-        let offer = self.asking.offer(&self.offered_tools(), self.terminal);
+    /// What the next request offers.
+    pub(crate) fn offer(&self) -> Offer {
+        self.asking.offer(&self.offered_tools(), self.terminal)
+    }
+
+    fn request(&self, offer: Offer) -> Request {
         Request {
             model: self.model.clone(),
             system: self.agent.system.clone(),
@@ -570,7 +513,7 @@ impl<'a> Run<'a> {
     }
 
     /// Adds what the contract had received so far, and why it could receive nothing.
-    fn with_attempts(&self, mut failure: Failure) -> Box<Failure> {
+    pub(crate) fn with_attempts(&self, mut failure: Failure) -> Box<Failure> {
         if let (Some(contract), None) = (&self.agent.contract, self.terminal) {
             failure = failures::with_removed_tool_hint(failure, contract.tool);
         }
@@ -607,31 +550,12 @@ impl<'a> Run<'a> {
             turns: self.turns,
             duration_ms,
             api_duration_ms: self.api_duration_ms,
+            cost_usd: self.metrics.cost().usd(),
             metrics: self.metrics,
             denials: self.denials,
             warnings: self.warnings,
-            cost_usd: self.agent.cost_usd,
         }
     }
-}
-
-/// What one model was asked, and what it took.
-struct Spent {
-    requests: u64,
-    errors: u64,
-    started: Instant,
-    usage: Usage,
-}
-
-/// Counts it under the model's name; returns the milliseconds.
-fn count(metrics: &mut Metrics, model: &str, spent: Spent) -> u64 {
-    let elapsed = millis_since(spent.started);
-    let metrics = metrics.models.entry(model.to_owned()).or_default();
-    metrics.requests += spent.requests;
-    metrics.errors += spent.errors;
-    metrics.latency_ms += elapsed;
-    metrics.usage.add(spent.usage);
-    elapsed
 }
 
 fn tool_message(results: Vec<ToolResult>) -> Message {
@@ -651,17 +575,6 @@ fn candidate(call: &ToolCall) -> tenon_core::RawJson {
         Ok(value) if value.is_object() => call.input(),
         _ => serde_json::value::to_raw_value(&call.arguments).unwrap_or_default(),
     }
-}
-
-fn estimate_tokens(request: &Request) -> u64 {
-    let text = |part: &Part| match part {
-        Part::Text { text } | Part::Thinking { text, .. } => text.len(),
-        Part::ToolCall(call) => call.arguments.len(),
-        Part::ToolResult(result) => result.content.len() + result.media.len() * MEDIA_BYTES,
-        Part::Media(_) => MEDIA_BYTES,
-    };
-    let history: usize = request.messages.iter().flat_map(|message| &message.parts).map(text).sum();
-    u64::try_from((request.system.len() + history) / BYTES_PER_TOKEN).unwrap_or(u64::MAX)
 }
 
 async fn sleep_or_never(time: Option<Duration>) {

@@ -213,6 +213,9 @@ pub struct RunArgs {
     /// Time, such as 90, 30s, 5m or 1h (-1: no limit) [default: -1]
     #[arg(long, value_name = "DURATION", allow_negative_numbers = true, help_heading = "Limits")]
     pub max_wall_time: Option<String>,
+    /// Dollars, sub-agents included (-1: no limit) [default: -1]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true, help_heading = "Limits")]
+    pub max_budget_usd: Option<f64>,
 
     /// More settings: a file, or JSON
     #[arg(long, value_name = "FILE|JSON", help_heading = "Settings")]
@@ -252,8 +255,6 @@ pub struct LaterArgs {
     pub resume_session_at: Option<String>,
     #[arg(long, hide = true)]
     pub session_mirror: bool,
-    #[arg(long, hide = true, allow_negative_numbers = true)]
-    pub max_budget_usd: Option<f64>,
     #[arg(long, hide = true)]
     pub mcp_config: Vec<String>,
     #[arg(long, hide = true)]

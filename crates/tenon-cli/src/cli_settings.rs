@@ -45,7 +45,6 @@ pub fn unsupported(args: &RunArgs, settings: &Settings) -> Result<Vec<String>, F
     let idle = [
         ("mcpServers", !settings.mcp_servers.is_empty()),
         ("sandbox", !settings.sandbox.is_empty() && sandbox("mode") != Some("off")),
-        ("prices", !settings.prices.is_empty()),
         ("telemetry", !settings.telemetry.is_empty()),
         ("mcp.allowed", settings.mcp_allowed.is_some()),
         ("timeouts.canUseTool", settings.timeouts.can_use_tool.is_some()),
@@ -57,18 +56,6 @@ pub fn unsupported(args: &RunArgs, settings: &Settings) -> Result<Vec<String>, F
     ];
     let given = idle.iter().filter(|(_, given)| *given);
     Ok(given.map(|(key, _)| format!("`{key}` of the settings has no effect in this version")).collect())
-}
-
-/// A budget in money is kept only where nothing is paid: there are no prices in this version.
-pub fn check_budget(settings: &Settings, cost_usd: Option<f64>) -> Result<(), Failure> {
-    match (settings.limits.budget_usd().at_most(), cost_usd) {
-        (Some(_), None) => Err(Failure::new(
-            ErrorClass::Config,
-            "`limits.budgetUsd` of the settings cannot be kept: what this model costs is not known",
-        )
-        .hint("take it out, or use a model on this machine; `limits.turns` and `limits.wallTime` bound a run too")),
-        _ => Ok(()),
-    }
 }
 
 pub fn limits(args: &RunArgs, settings: &Settings) -> Result<Limits, Failure> {

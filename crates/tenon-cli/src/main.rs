@@ -11,6 +11,7 @@ mod exit_code;
 mod input;
 mod manual;
 mod model;
+mod money;
 mod plan;
 mod result_file;
 mod run;

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tenon_config::{
-    ModelChoice, ModelFlags, Settings, Surroundings, Wire, choose_fallback, choose_model, secret_env_names,
+    ModelChoice, ModelFlags, Place, Settings, Surroundings, Wire, choose_fallback, choose_model, model_facts,
+    secret_env_names,
 };
-use tenon_core::{ErrorClass, Failure, ModelClient, Secret, Secrets};
+use tenon_core::{ErrorClass, Failure, ModelClient, Models, Secret, Secrets};
 use tenon_model::{
     Anthropic, Candidate, Carries, Endpoint, Fallback, Gemini, Http, HttpOptions, OpenAiChat,
     OpenAiResponses, Places, Protocol, Recorder, Replayer, RetryPolicy, Retrying, TextAsCall, Timeouts,
@@ -24,8 +25,8 @@ pub struct Chosen {
     /// One line for stderr when nobody named the model.
     pub why: Option<String>,
     pub warnings: Vec<String>,
-    /// Known to be nothing for a server on this machine and a cassette.
-    pub cost_usd: Option<f64>,
+    /// What is known of each model that may be asked: prices and sizes.
+    pub models: Models,
     /// The cassette being written; whether it was written to its end is known only at the end.
     pub recorder: Option<Arc<Recorder>>,
     /// Who answers under which model's name: the model, then the fallbacks.
@@ -75,6 +76,11 @@ fn replay(
     for (_, wire) in &models {
         check_schema_mode(args, *wire)?;
     }
+    let known = Models::new(models.iter().map(|(name, _)| {
+        let (provider, id) = name.split_once('/').unwrap_or((REPLAYED_MODEL, name));
+        let id = if Wire::parse(provider).is_some() { id } else { name };
+        (name.clone(), model_facts(settings, provider, id, Place::Cassette))
+    }));
     let providers = models.iter().map(|(model, _)| (model.clone(), REPLAYED_MODEL.to_owned())).collect();
     let candidates = models.into_iter().map(|(model, wire)| {
         let endpoint = Endpoint {
@@ -90,7 +96,7 @@ fn replay(
         model,
         why: None,
         warnings: Vec::new(),
-        cost_usd: Some(0.0),
+        models: known,
         recorder: None,
         providers,
         secrets: secrets_of(args, settings, here),
@@ -116,8 +122,10 @@ fn connect(
     let choices = choices(args, settings, here)?;
     let first = &choices[0];
     let (model, why, warnings) = (first.model_id.clone(), first.why.clone(), first.notes.clone());
-    // Only what nobody charges for is known to cost nothing.
-    let cost_usd = choices.iter().all(|choice| choice.loopback).then_some(0.0);
+    let models = Models::new(choices.iter().map(|choice| {
+        let place = if choice.loopback { Place::Here } else { Place::Remote };
+        (choice.model_id.clone(), model_facts(settings, &choice.provider, &choice.model_id, place))
+    }));
     let choices: Vec<(String, Wire, Endpoint)> = choices
         .into_iter()
         .map(|choice| {
@@ -148,7 +156,7 @@ fn connect(
         Candidate { model, client }
     });
     let client = chain(candidates.collect());
-    Ok(Chosen { client, model, why, warnings, cost_usd, recorder, providers, secrets })
+    Ok(Chosen { client, model, why, warnings, models, recorder, providers, secrets })
 }
 
 /// The model, then the fallbacks in their order.

@@ -9,7 +9,7 @@ use tenon_agent::{
 };
 use tenon_config::{Loaded, Surroundings};
 use tenon_contract::Contract;
-use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, Message, NoBudget, NoClient, RunInfo};
+use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, Message, NoClient, RunInfo};
 use tenon_model::Recorder;
 use tenon_tools::{
     OutputStore, SessionSource, ShellOptions, ShellTerminal, Tasks, Workspace, WorkspaceOptions,
@@ -21,7 +21,7 @@ use crate::args::RunArgs;
 use crate::result_file::ResultFile;
 use crate::run_hooks::{self, HookedRun};
 use crate::stderr::Reporter;
-use crate::{cli_settings, input, model, surroundings, sys, trace};
+use crate::{cli_settings, input, model, money, surroundings, sys, trace};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -73,7 +73,7 @@ impl Plan<'_> {
         let input = input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?;
         warnings.extend(input.warnings);
         let chosen = model::choose(args, settings, self.here, &started_in)?;
-        cli_settings::check_budget(settings, chosen.cost_usd)?;
+        let budget = money::budget(args, settings, &chosen.models)?;
         warnings.extend(chosen.warnings);
         if let Some(why) = &chosen.why {
             self.reporter.note(why);
@@ -120,7 +120,7 @@ impl Plan<'_> {
             limits,
             client: Arc::new(NoClient),
             journal: Arc::new(MemoryJournal::default()),
-            budget: Arc::new(NoBudget),
+            budget,
             stop: self.stop.clone(),
             ids: Arc::clone(&self.ids.source),
             info,
@@ -136,7 +136,8 @@ impl Plan<'_> {
                 chosen.recorder,
             )),
             warnings: warnings.clone(),
-            cost_usd: chosen.cost_usd,
+            models: chosen.models,
+            compact_at: settings.context.compact_at(),
             hooks,
             session_start: Some(SessionSource::Startup),
             session_end: SessionEnd::Here,

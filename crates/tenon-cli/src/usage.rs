@@ -223,7 +223,6 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--fork-session", flags.fork_session),
         ("--resume-session-at", flags.resume_session_at.is_some()),
         ("--session-mirror", flags.session_mirror),
-        ("--max-budget-usd", flags.max_budget_usd.is_some_and(|limit| limit >= 0.0)),
         ("--mcp-config", !flags.mcp_config.is_empty()),
         ("--allowed-mcp-server-names", !flags.allowed_mcp_server_names.is_empty()),
         ("--strict-mcp-config", flags.strict_mcp_config),

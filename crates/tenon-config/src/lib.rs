@@ -3,7 +3,8 @@
 //! Start reading at `load.rs`: [`load`] reads the layers (user, project, environment, `--settings`), decides
 //! what the project may say ([`trust`], `tighten.rs`) and merges them into one [`Settings`]. The keys and
 //! how layers merge are in `settings.rs`, how a layer is read from text in `read_settings.rs`, which
-//! model answers in `model_choice.rs`, and agents defined in files in `agent_files.rs`.
+//! model answers in `model_choice.rs`, what it costs and how much it reads in `prices.rs`, and agents defined
+//! in files in `agent_files.rs`.
 //!
 //! The rule everything here serves: a repository that was merely cloned can make tenon stricter, never
 //! freer.
@@ -22,10 +23,12 @@ mod front_matter;
 mod load;
 mod memory;
 mod model_choice;
+mod prices;
 mod problem;
 mod project;
 mod providers;
 mod read_hooks;
+mod read_prices;
 mod read_settings;
 mod reader;
 mod secret_env;
@@ -42,13 +45,14 @@ pub use front_matter::{Field, FieldValue, FrontMatter, FrontMatterError, read_fr
 pub use load::{ExtraSettings, FileLayer, Loaded, MemoryUse, ProjectTrust, Sources, load};
 pub use memory::{MAX_MEMORY_FILE_BYTES, MAX_MEMORY_TOTAL_BYTES, MemoryFile};
 pub use model_choice::{ChoiceError, ModelChoice, ModelFlags, choose_fallback, choose_model};
+pub use prices::{PRICES_AS_OF, Place, model_facts};
 pub use problem::{Problem, Severity};
 pub use project::project_root;
 pub use providers::Wire;
 pub use read_settings::{Expand, Layer, read_settings};
 pub use secret_env::secret_env_names;
 pub use settings::{
-    Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
+    Context, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
 };
 pub use surroundings::Surroundings;
 pub use tighten::tighten;

@@ -15,12 +15,13 @@ use crate::expand::is_variable_name;
 use crate::problem::{Problem, quotable};
 use crate::providers::Wire;
 use crate::read_hooks::read_hooks;
+use crate::read_prices::read_prices;
 use crate::reader::{Reader, Unknown};
 use crate::settings::{
-    Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
+    Context, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
 };
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "$schema",
     "model",
     "dialect",
@@ -35,6 +36,7 @@ const KEYS: [&str; 18] = [
     "limits",
     "retry",
     "prices",
+    "context",
     "telemetry",
     "sandbox",
     "tools",
@@ -104,7 +106,8 @@ fn read_key(reader: &mut Reader<'_>, settings: &mut Settings, key: &str, node: &
         "stopHookBlockingCap" => settings.stop_hook_blocking_cap = reader.whole(key, node, 0),
         "limits" => settings.limits = limits(reader, node),
         "retry" => settings.retry = retry(reader, node),
-        "prices" => settings.prices = reader.kept(key, node),
+        "prices" => settings.prices = read_prices(reader, node),
+        "context" => settings.context = context(reader, node),
         "telemetry" => settings.telemetry = reader.kept(key, node),
         "sandbox" => settings.sandbox = sandbox(reader, node),
         "tools" => settings.tools = tools(reader, node),
@@ -253,6 +256,21 @@ fn limits(reader: &mut Reader<'_>, node: &Node<'_>) -> Limits {
         }
     }
     limits
+}
+
+fn context(reader: &mut Reader<'_>, node: &Node<'_>) -> Context {
+    let mut context = Context::default();
+    for (key, node) in reader.entries("context", node, &["window", "compactAt"], Unknown::Warn) {
+        let path = format!("context.{key}");
+        match key {
+            "window" => context.window = reader.whole(&path, node, 1),
+            _ => {
+                let within = |share: f64| share > 0.0 && share <= 1.0;
+                context.compact_at = reader.number(&path, node, "above 0 and at most 1", within);
+            }
+        }
+    }
+    context
 }
 
 fn retry(reader: &mut Reader<'_>, node: &Node<'_>) -> Retry {

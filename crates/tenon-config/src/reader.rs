@@ -270,6 +270,26 @@ impl<'a> Reader<'a> {
         value.map(Limit::AtMost)
     }
 
+    /// A number that is `fine`; `must_be` says in words what that is.
+    pub(crate) fn number(
+        &mut self,
+        path: &str,
+        node: &Node<'_>,
+        must_be: &str,
+        fine: impl Fn(f64) -> bool,
+    ) -> Option<f64> {
+        let Node::NumberLit(number) = node else {
+            self.wrong_type(path, "a number", node);
+            return None;
+        };
+        let value = number.value.parse::<f64>().ok().filter(|value| value.is_finite() && fine(*value));
+        if value.is_none() {
+            let message = format!("`{path}` is {}, but must be {must_be}", quotable(number.value));
+            self.error(node.start(), message, None);
+        }
+        value
+    }
+
     /// Dollars above zero, or -1 for no limit.
     pub(crate) fn money(&mut self, path: &str, node: &Node<'_>) -> Option<Limit<f64>> {
         let Node::NumberLit(number) = node else {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tenon_core::{ApprovalMode, HookLayer, HookRule};
+use tenon_core::{ApprovalMode, HookLayer, HookRule, Price};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
@@ -31,7 +31,9 @@ pub struct Settings {
     pub stop_hook_blocking_cap: Option<u32>,
     pub limits: Limits,
     pub retry: Retry,
-    pub prices: Map<String, Value>,
+    /// By model, `provider/model`, or the beginning of a name and `*`.
+    pub prices: BTreeMap<String, Price>,
+    pub context: Context,
     pub telemetry: Map<String, Value>,
     pub sandbox: Map<String, Value>,
     pub tools: ToolSettings,
@@ -58,7 +60,8 @@ impl Settings {
             stop_hook_blocking_cap: higher.stop_hook_blocking_cap.or(self.stop_hook_blocking_cap),
             limits: self.limits.overlaid(higher.limits),
             retry: self.retry.overlaid(higher.retry),
-            prices: replace_by_name(self.prices, higher.prices),
+            prices: self.prices.into_iter().chain(higher.prices).collect(),
+            context: self.context.overlaid(higher.context),
             telemetry: replace_by_name(self.telemetry, higher.telemetry),
             sandbox: replace_by_name(self.sandbox, higher.sandbox),
             tools: self.tools.overlaid(higher.tools),
@@ -239,6 +242,28 @@ impl Retry {
             base_ms: higher.base_ms.or(self.base_ms),
             max_total_ms: higher.max_total_ms.or(self.max_total_ms),
         }
+    }
+}
+
+/// How much a model can read, and when a conversation is summarised.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Context {
+    /// Tokens, where nobody else knows or the table is wrong.
+    pub window: Option<u64>,
+    /// A share of it.
+    pub compact_at: Option<f64>,
+}
+
+impl Context {
+    /// Leaves a fifth for the answer, and for being wrong about what was not counted yet.
+    pub const DEFAULT_COMPACT_AT: f64 = 0.8;
+
+    pub fn compact_at(&self) -> f64 {
+        self.compact_at.unwrap_or(Context::DEFAULT_COMPACT_AT)
+    }
+
+    fn overlaid(self, higher: Context) -> Context {
+        Context { window: higher.window.or(self.window), compact_at: higher.compact_at.or(self.compact_at) }
     }
 }
 

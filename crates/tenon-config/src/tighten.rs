@@ -4,7 +4,9 @@
 //! Deny and ask rules and excluded tools add up, limits and the mode only go down. All else is ignored and
 //! named. Whether a project is trusted is decided in `trust.rs`.
 
-use crate::settings::{Limit, Limits, Permissions, Retry, Settings, ShellSettings, ToolSettings, joined};
+use crate::settings::{
+    Context, Limit, Limits, Permissions, Retry, Settings, ShellSettings, ToolSettings, joined,
+};
 
 /// `base` with what may be taken from `project`, and the keys that were ignored.
 ///
@@ -24,6 +26,7 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
         limits,
         retry,
         prices,
+        context,
         telemetry,
         sandbox,
         tools,
@@ -43,6 +46,7 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
     let limits = tighten_limits(base.limits, limits, &mut ignored);
     ignored.note("retry", retry != Retry::default());
     ignored.note("prices", !prices.is_empty());
+    ignored.note("context", context != Context::default());
     ignored.note("telemetry", !telemetry.is_empty());
     ignored.note("sandbox", !sandbox.is_empty());
     let tools = tighten_tools(base.tools.clone(), tools, &mut ignored);

@@ -16,6 +16,8 @@ mod memory;
 mod model_choice;
 #[path = "all/place.rs"]
 mod place;
+#[path = "all/prices.rs"]
+mod prices;
 #[path = "all/properties.rs"]
 mod properties;
 #[path = "all/secret_env.rs"]

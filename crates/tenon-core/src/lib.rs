@@ -16,6 +16,7 @@ mod id;
 mod media;
 mod message;
 mod model;
+mod money;
 mod outcome;
 mod ports;
 mod redact;
@@ -40,6 +41,7 @@ pub use id::{Id, IdSource, Timestamp};
 pub use media::Media;
 pub use message::{Message, Part, Role, ToolCall, ToolResult};
 pub use model::{Delta, DeltaStream, FinishReason, ModelError, Request, ResponseFormat, ToolChoice};
+pub use money::{Above, Cost, ModelFacts, Models, MoneyBudget, Price, Rates};
 pub use outcome::{
     Ending, ErrorClass, Failure, Outcome, Signal, StructuredError, Success, Violation, exit_code,
 };

@@ -121,6 +121,8 @@ pub struct ModelError {
     pub retryable: bool,
     /// How long the server asked us to wait.
     pub retry_after: Option<Duration>,
+    /// The request was larger than the model's context.
+    pub context_overflow: bool,
 }
 
 impl ModelError {
@@ -133,6 +135,7 @@ impl ModelError {
             provider: None,
             retryable: false,
             retry_after: None,
+            context_overflow: false,
         }
     }
 }

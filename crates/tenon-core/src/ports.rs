@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use crate::{Args, DeltaStream, Event, Message, Request, ToolCtx, ToolOutcome, ToolResult, ToolSpec, Usage};
+use crate::{
+    Args, Cost, DeltaStream, Event, Message, Price, Request, ToolCtx, ToolOutcome, ToolResult, ToolSpec,
+    Usage,
+};
 
 pub type BoxFut<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -214,23 +217,30 @@ pub trait Budget: Send + Sync {
     fn reserve(&self, estimate: Estimate) -> Result<Reservation, Exceeded>;
 }
 
+/// A request that is about to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     pub model: String,
     pub input_tokens: u64,
+    pub price: Option<Price>,
 }
 
-/// What was set aside. `settle` replaces it by what was really used.
+/// What was set aside. `settle` replaces it by what was really used; dropping it gives it back.
 pub struct Reservation {
-    settle: Option<Box<dyn FnOnce(Option<crate::Usage>) + Send>>,
+    settle: Option<Box<dyn FnOnce(Option<Cost>) + Send>>,
 }
 
 impl Reservation {
-    pub fn new(settle: impl FnOnce(Option<crate::Usage>) + Send + 'static) -> Reservation {
+    pub fn new(settle: impl FnOnce(Option<Cost>) + Send + 'static) -> Reservation {
         Reservation { settle: Some(Box::new(settle)) }
     }
 
-    pub fn settle(mut self, used: crate::Usage) {
+    /// Nobody keeps count.
+    pub fn nothing() -> Reservation {
+        Reservation { settle: None }
+    }
+
+    pub fn settle(mut self, used: Cost) {
         if let Some(settle) = self.settle.take() {
             settle(Some(used));
         }
@@ -245,11 +255,23 @@ impl Drop for Reservation {
     }
 }
 
+/// Why a request is not sent.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{message}")]
-pub struct Exceeded {
-    /// Names the cap, what was spent and the limit.
-    pub message: String,
+pub enum Exceeded {
+    #[error(
+        "the money budget was reached: ${spent:.4} of ${limit:.4} spent{}, and the next request would cost ${next:.4} before its answer (`--max-budget-usd`)",
+        others(*.reserved)
+    )]
+    Money { spent: f64, reserved: f64, next: f64, limit: f64 },
+    #[error(
+        "the money budget of ${limit:.4} cannot be kept: what the model `{model}` costs is not known (`--max-budget-usd`)"
+    )]
+    NoPrice { model: String, limit: f64 },
+}
+
+/// What other agents have under way.
+fn others(reserved: f64) -> String {
+    if reserved > 0.0 { format!(", ${reserved:.4} set aside for requests under way") } else { String::new() }
 }
 
 /// No limit on money.
@@ -258,6 +280,6 @@ pub struct NoBudget;
 
 impl Budget for NoBudget {
     fn reserve(&self, _estimate: Estimate) -> Result<Reservation, Exceeded> {
-        Ok(Reservation { settle: None })
+        Ok(Reservation::nothing())
     }
 }

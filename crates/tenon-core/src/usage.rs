@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::Cost;
+
 /// Tokens as the provider reported them. `input` includes cached tokens, `output` includes reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
@@ -42,6 +44,13 @@ impl Metrics {
         sum
     }
 
+    /// Unknown as soon as one answer's is.
+    pub fn cost(&self) -> Cost {
+        let mut sum = Cost::default();
+        self.models.values().for_each(|model| sum.add(model.cost));
+        sum
+    }
+
     /// Adds what another agent did: a sub-agent's work is its caller's.
     pub fn merge(&mut self, other: &Metrics) {
         for (name, model) in &other.models {
@@ -61,6 +70,8 @@ pub struct ModelMetrics {
     pub errors: u64,
     pub latency_ms: u64,
     pub usage: Usage,
+    /// Each answer at the price of who gave it.
+    pub cost: Cost,
 }
 
 impl ModelMetrics {
@@ -69,6 +80,7 @@ impl ModelMetrics {
         self.errors += other.errors;
         self.latency_ms += other.latency_ms;
         self.usage.add(other.usage);
+        self.cost.add(other.cost);
     }
 }
 

@@ -10,6 +10,7 @@
 //! | 408, 425, 499, 502, 504, 520–527 | network | yes |
 //! | 409, 500, other 5xx but 501 and 505; `server_error`, `api_error`, `internal…` | protocol | yes |
 //! | 3xx, 400, 404, 413, 422, any other 4xx, 501, 505 | protocol | no |
+//! | "context length", "prompt is too long" and the like; 413 | protocol, and the request is known to be too long | no |
 //! | an error in the middle of a stream, or with status 200 | by its `code` and `type`, as above | as above |
 //! | a web page, plain text or no JSON with status 200 | protocol | no |
 //! | an empty body with status 200 | protocol | yes |
@@ -190,6 +191,11 @@ impl Told {
         self.details.contains("PerDay")
     }
 
+    /// The request does not fit into the model's context.
+    fn is_too_long(&self) -> bool {
+        self.says(&["context_length", "exceed_context"]) || self.mentions(&TOO_LONG)
+    }
+
     fn mentions(&self, words: &[&str]) -> bool {
         let message = self.message.to_ascii_lowercase();
         words.iter().any(|word| message.contains(word))
@@ -248,8 +254,11 @@ fn sort(status: Option<u16>, told: &Told, asked: &Asked<'_>) -> ModelError {
         message.push_str(": ");
         message.push_str(&said);
     }
+    let context_overflow = class == ErrorClass::Protocol && (status == Some(413) || told.is_too_long());
+    // The same request would be refused again, whatever the status.
+    let retryable = retryable && !context_overflow;
     let hint = hint_for(class, status, told, asked);
-    ModelError { retryable, hint, ..ModelError::new(class, message) }
+    ModelError { retryable, hint, context_overflow, ..ModelError::new(class, message) }
 }
 
 fn class_of(status: Option<u16>, told: &Told) -> (ErrorClass, bool) {
@@ -297,16 +306,7 @@ fn class_of(status: Option<u16>, told: &Told) -> (ErrorClass, bool) {
 }
 
 fn hint_for(class: ErrorClass, status: Option<u16>, told: &Told, asked: &Asked<'_>) -> Option<String> {
-    let too_long = [
-        "context length",
-        "context_length",
-        "context window",
-        "too long",
-        "maximum context",
-        "context size",
-        "context limit",
-    ];
-    if told.says(&["context_length", "exceed_context"]) || told.mentions(&too_long) {
+    if told.is_too_long() {
         return Some("the conversation is larger than the model's context: give it less input, or use a model with a larger context".into());
     }
     match (class, status) {
@@ -345,6 +345,21 @@ fn hint_for(class: ErrorClass, status: Option<u16>, told: &Told, asked: &Asked<'
         _ => None,
     }
 }
+
+/// How servers say that a conversation is larger than the model's context.
+const TOO_LONG: [&str; 11] = [
+    "context length",
+    "context_length",
+    "context window",
+    "maximum context",
+    "context size",
+    "context limit",
+    "prompt is too long",
+    "input is too long",
+    "maximum prompt length",
+    "exceeds the maximum number of tokens",
+    "range of input length",
+];
 
 /// Words of a server that finds fault with one place in the request, not with tools as such.
 const NAMES_A_PLACE: [&str; 4] = ["tools.", "messages.", "tool_use", "input_schema"];

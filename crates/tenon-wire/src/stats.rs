@@ -55,10 +55,14 @@ pub(crate) struct ApiStats {
 /// Tokens of one model.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct TokenStats {
+    /// Includes what a cache held.
     pub prompt: u64,
+    /// The answers without their reasoning.
     pub candidates: u64,
     pub total: u64,
+    /// The part of `prompt` that came from a cache.
     pub cached: u64,
+    /// Reasoning.
     pub thoughts: u64,
     /// Always 0: what tools add to a prompt is counted in `prompt`.
     pub tool: u64,
@@ -114,7 +118,7 @@ impl From<&ModelMetrics> for ModelStats {
             },
             tokens: TokenStats {
                 prompt: model.usage.input,
-                candidates: model.usage.output,
+                candidates: model.usage.output.saturating_sub(model.usage.reasoning),
                 total: model.usage.total,
                 cached: model.usage.cache_read,
                 thoughts: model.usage.reasoning,

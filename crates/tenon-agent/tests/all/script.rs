@@ -8,8 +8,8 @@ use tenon_contract::{Contract, Schema};
 use tenon_core::ApprovalMode;
 use tenon_core::{
     Args, BoxFut, Cancel, Delta, DeltaStream, Event, EventKind, EventSink, FinishReason, Id, IdSource,
-    MemoryJournal, Message, ModelClient, ModelError, NoBudget, NoClient, Outcome, Request, RunInfo, Tool,
-    ToolCtx, ToolKind, ToolOutcome, ToolSpec,
+    MemoryJournal, Message, ModelClient, ModelError, Models, NoBudget, NoClient, Outcome, Request, RunInfo,
+    Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec,
 };
 use tenon_tools::{Hooks, PermissionOptions, Permissions, Registry, Rule};
 
@@ -162,7 +162,8 @@ impl Scene {
             fail_on_denied: self.fail_on_denied,
             heartbeat: None,
             deliver: None,
-            cost_usd: None,
+            models: Models::default(),
+            compact_at: 0.8,
             hooks: Hooks::none(),
             session_start: None,
             session_end: SessionEnd::Later,

@@ -52,6 +52,7 @@ fn record_and_replay_guide() {
 #[test]
 fn concepts() {
     check_page("docs/concepts/contract.md");
+    check_page("docs/concepts/cost-and-context.md");
     check_page("docs/concepts/trust.md");
 }
 

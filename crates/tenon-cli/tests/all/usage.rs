@@ -67,8 +67,6 @@ fn flags_of_later_work_are_refused() {
         (&["--fork-session"], "--fork-session"),
         (&["--resume-session-at", "x"], "--resume-session-at"),
         (&["--session-mirror"], "--session-mirror"),
-        (&["--max-budget-usd", "1.5"], "--max-budget-usd"),
-        (&["--max-budget-usd", "0"], "--max-budget-usd"),
         (&["--mcp-config", "{}"], "--mcp-config"),
         (&["--allowed-mcp-server-names", "a"], "--allowed-mcp-server-names"),
         (&["--strict-mcp-config"], "--strict-mcp-config"),

@@ -7,11 +7,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Map, json};
 use tenon_config::{
-    Expand, Limit, Limits, ModelFlags, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts,
-    ToolSettings, choose_model, is_loopback_url, parse_duration, read_settings, tighten,
+    Context, Expand, Limit, Limits, ModelFlags, Permissions, Provider, Retry, Settings, ShellSettings,
+    Timeouts, ToolSettings, choose_model, is_loopback_url, parse_duration, read_settings, tighten,
 };
 use tenon_core::{
-    ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait,
+    ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait, Price,
 };
 use tenon_testkit::cases;
 
@@ -141,7 +141,8 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             stop_hook_blocking_cap: attempts,
             limits,
             retry: Retry { attempts, ..Retry::default() },
-            prices,
+            prices: prices.keys().map(|name| (name.clone(), Price::FREE)).collect(),
+            context: Context { window: seconds, ..Context::default() },
             telemetry,
             sandbox,
             tools: ToolSettings { core, exclude, shell: ShellSettings { pass_env, ..Default::default() } },

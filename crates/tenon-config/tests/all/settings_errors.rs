@@ -202,8 +202,45 @@ fn errors_name_the_place_and_the_remedy() {
             "s.json:1:34: `permissions` stands here twice; keep one of them",
         ),
         (
-            r#"{"prices": {"x": {"$serde_json::private::Number": "1"}}}"#,
-            "s.json:1:19: `$serde_json::private::Number` cannot be a key",
+            r#"{"mcpServers": {"x": {"$serde_json::private::Number": "1"}}}"#,
+            "s.json:1:23: `$serde_json::private::Number` cannot be a key",
+        ),
+        (r#"{"prices": {"m": 1}}"#, "s.json:1:18: `prices.m` must be an object, not a number"),
+        (
+            r#"{"prices": {"m": {"input": 1}}}"#,
+            "s.json:1:18: `prices.m.output` is missing; prices are dollars per million tokens: `{ \"input\": 0.25, \"output\": 2 }`",
+        ),
+        (
+            r#"{"prices": {"m": {"input": -1, "output": 1}}}"#,
+            "s.json:1:28: `prices.m.input` is -1, but must be dollars per million tokens, 0 or more",
+        ),
+        (
+            r#"{"prices": {"m": {"input": 1, "output": "2"}}}"#,
+            "s.json:1:41: `prices.m.output` must be a number, not a string",
+        ),
+        (
+            r#"{"prices": {"m": {"input": 1, "output": 1e999}}}"#,
+            "s.json:1:41: `prices.m.output` is 1e999, but must be dollars per million tokens, 0 or more",
+        ),
+        (
+            r#"{"prices": {"m": {"input": 1, "output": 2, "cached": 1}}}"#,
+            "s.json:1:44: `cached` is not a known key in `prices.m`; did you mean `cacheRead`?",
+        ),
+        (
+            r#"{"prices": {"m": {"input": 1, "output": 2, "above": [{"input": 1, "output": 2}]}}}"#,
+            "s.json:1:54: `prices.m.above[0].tokens` is missing; prices are dollars per million tokens: `{ \"input\": 0.25, \"output\": 2 }`",
+        ),
+        (
+            r#"{"prices": {"*m": {"input": 1, "output": 2}}}"#,
+            "s.json:1:13: `prices.*m` is not the name of a model; a price is for a model, `gpt-5-mini`, a provider's model, `openai/gpt-5-mini`, or all names that begin alike, `gpt-5*`",
+        ),
+        (
+            r#"{"context": {"window": 0}}"#,
+            "s.json:1:24: `context.window` is 0, but must be a whole number of at least 1",
+        ),
+        (
+            r#"{"context": {"compactAt": 80}}"#,
+            "s.json:1:27: `context.compactAt` is 80, but must be above 0 and at most 1",
         ),
         // Columns count characters, not bytes.
         ("{ /* äöü🦀 */ \"model\": 1}", "s.json:1:23: `model` must be a string, not a number"),

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tenon_config::{
-    Expand, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
-    read_settings,
+    Context, Expand, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts,
+    ToolSettings, read_settings,
 };
 use tenon_core::{
-    ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait, OnHookError,
+    Above, ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait,
+    OnHookError, Price, Rates,
 };
 
 use crate::place::{Place, settings};
@@ -39,7 +40,8 @@ pub const EVERY_KEY: &str = r#"
   "stopHookBlockingCap": 3,
   "limits": { "turns": 7, "toolCalls": 0, "wallTime": "5m", "budgetUsd": 1.25, "schemaRetries": -1 },
   "retry": { "attempts": 2, "baseMs": 10, "maxTotalMs": 1000 },
-  "prices": { "openai/gpt-x": { "input": 1.5 } },
+  "prices": { "openai/gpt-x": { "input": 1.5, "output": 6, "cacheRead": 0.15, "above": [{ "tokens": 1000, "input": 3, "output": 12 }] } },
+  "context": { "window": 32000, "compactAt": 0.5 },
   "telemetry": { "endpoint": "http://127.0.0.1:4318" },
   "sandbox": { "mode": "require", "network": "deny", "secretFolders": ["~/.vault"] },
   "tools": {
@@ -99,7 +101,17 @@ fn every_key_is_read() {
             schema_retries: Some(Limit::Unlimited),
         },
         retry: Retry { attempts: Some(2), base_ms: Some(10), max_total_ms: Some(1000) },
-        prices: map(json!({ "openai/gpt-x": { "input": 1.5 } })),
+        prices: BTreeMap::from([(
+            "openai/gpt-x".to_owned(),
+            Price {
+                rates: Rates { input: 1.5, output: 6.0, cache_read: 0.15, cache_write: 1.5 },
+                above: vec![Above {
+                    tokens: 1000,
+                    rates: Rates { input: 3.0, output: 12.0, cache_read: 3.0, cache_write: 3.0 },
+                }],
+            },
+        )]),
+        context: Context { window: Some(32000), compact_at: Some(0.5) },
         telemetry: map(json!({ "endpoint": "http://127.0.0.1:4318" })),
         sandbox: map(json!({ "mode": "require", "network": "deny", "secretFolders": ["~/.vault"] })),
         tools: ToolSettings {
@@ -414,8 +426,9 @@ fn command(command: &str) -> Hook {
 
 #[test]
 fn numbers_that_are_kept_keep_every_digit() {
-    let kept = settings(r#"{ "prices": { "m": 0.1000000000000000055511151231257827021 } }"#).prices;
-    assert_eq!(Value::Object(kept).to_string(), r#"{"m":0.1000000000000000055511151231257827021}"#);
+    let text = r#"{ "mcpServers": { "m": { "n": 0.1000000000000000055511151231257827021 } } }"#;
+    let kept = settings(text).mcp_servers;
+    assert_eq!(Value::Object(kept).to_string(), r#"{"m":{"n":0.1000000000000000055511151231257827021}}"#);
 }
 
 #[test]

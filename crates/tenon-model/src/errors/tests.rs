@@ -227,3 +227,41 @@ fn hints_say_what_to_do() {
         assert!(error.hint.as_ref().is_some_and(|found| found.contains(hint)), "{status} {body}: {error:?}");
     }
 }
+
+#[test]
+fn a_conversation_that_is_too_long_is_told_from_other_refusals() {
+    for (status, body, too_long) in [
+        (400, r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#, true),
+        (400, r#"{"error":{"message":"This model's maximum context length is 8192 tokens."}}"#, true),
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+            true,
+        ),
+        (
+            400,
+            r#"{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."}}"#,
+            true,
+        ),
+        (
+            400,
+            r#"{"error":{"code":400,"type":"exceed_context_size_error","message":"the request exceeds the available context size"}}"#,
+            true,
+        ),
+        (400, r#"{"error":{"message":"Range of input length should be [1, 30720]"}}"#, true),
+        (500, r#"{"error":{"message":"input is too long for the context window"}}"#, true),
+        (413, "", true),
+        (400, r#"{"error":{"message":"tools.0.name: string too long"}}"#, false),
+        (
+            429,
+            r#"{"error":{"message":"Request too large on tokens per min: reduce the context length"}}"#,
+            false,
+        ),
+        (401, r#"{"error":{"message":"context window"}}"#, false),
+        (500, "the model took too long", false),
+    ] {
+        let error = from_status(status, body, None, &asked(&Secrets::default()));
+        assert_eq!(error.context_overflow, too_long, "{status} {body}");
+        assert!(!(error.context_overflow && error.retryable), "{status} {body}");
+    }
+}

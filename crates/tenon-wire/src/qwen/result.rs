@@ -5,7 +5,7 @@ use tenon_core::{Ending, ErrorClass, Outcome};
 use super::types::{Failure, PermissionDenial, ResultLine, StructuredFailure, Subtype, Usage, Violation};
 use crate::stats::stats;
 use crate::values::{Raw, Uuid};
-use crate::{EncoderOptions, Format, SCHEMA_VERSION};
+use crate::{EncoderOptions, SCHEMA_VERSION};
 
 pub(super) fn result_line<'a>(
     outcome: &'a Outcome,
@@ -32,7 +32,7 @@ pub(super) fn result_line<'a>(
         result,
         usage: outcome.usage().into(),
         permission_denials: outcome.denials.iter().map(PermissionDenial::from).collect(),
-        stats: (options.format == Format::Json).then(|| stats(&outcome.metrics)),
+        stats: stats(&outcome.metrics),
         structured_result: payload,
         structured_output: payload,
         total_cost_usd: outcome.cost_usd,

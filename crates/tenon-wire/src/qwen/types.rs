@@ -422,8 +422,8 @@ pub(crate) struct ResultLine<'a> {
     /// Tokens of the whole run, over all models.
     pub usage: Usage,
     pub permission_denials: Vec<PermissionDenial<'a>>,
-    /// Numbers by model and tool, in the `json` format; `null` in `stream-json`.
-    pub stats: Option<Stats<'a>>,
+    /// Numbers by model and tool, sub-agents included.
+    pub stats: Stats<'a>,
     /// The payload as it was validated. The key is there exactly when a payload was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_result: Option<Raw<'a>>,

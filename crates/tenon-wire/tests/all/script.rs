@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tenon_core::{
-    Decision, Ending, ErrorClass, Event, EventKind, Failure, Id, Metrics, ModelMetrics, Outcome, Part,
+    Cost, Decision, Ending, ErrorClass, Event, EventKind, Failure, Id, Metrics, ModelMetrics, Outcome, Part,
     PartKind, PermissionDenial, RawJson, RunInfo, Success, Timestamp, ToolCall, ToolErrorKind, ToolMetrics,
     ToolReport, Usage,
 };
@@ -244,7 +244,13 @@ pub fn denial(call_id: &str) -> PermissionDenial {
 
 /// An outcome with numbers that can be told apart.
 fn outcome(ending: Ending) -> Outcome {
-    let model = ModelMetrics { requests: 3, errors: 1, latency_ms: 850, usage: usage(1200, 36) };
+    let model = ModelMetrics {
+        requests: 3,
+        errors: 1,
+        latency_ms: 850,
+        usage: usage(1200, 36),
+        cost: Cost::Usd(0.0125),
+    };
     let read = ToolMetrics {
         success: 2,
         fail: 0,

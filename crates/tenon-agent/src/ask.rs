@@ -1,0 +1,196 @@
+//! One model request: paid for beforehand, sent, folded into a whole turn, counted.
+//!
+//! What is asked and what becomes of the answer is decided in `turn_loop.rs` (turns) and `compact.rs`
+//! (summaries); how deltas become a message in `fold.rs`.
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::StreamExt;
+use tenon_core::{
+    Cost, Delta, ErrorClass, Estimate, EventKind, Exceeded, Failure, Metrics, Price, Request, Usage,
+};
+
+use crate::fold::{Fold, Telling, Turn};
+use crate::run_batch::millis_since;
+use crate::turn_loop::Run;
+
+/// No whole answer came.
+pub(crate) struct Unanswered {
+    pub(crate) failure: Failure,
+    pub(crate) cause: Cause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The request is larger than the model's context, and nobody was told anything of an answer.
+    TooLong,
+    Other,
+}
+
+impl Run<'_> {
+    /// `input_tokens` is what the request is thought to hold.
+    pub(crate) async fn ask(
+        &mut self,
+        request: Request,
+        input_tokens: u64,
+        telling: Telling,
+    ) -> Result<Turn, Unanswered> {
+        let price = self.agent.models.price(&request.model).cloned();
+        let estimate = Estimate { model: request.model.clone(), input_tokens, price };
+        let reservation = self.agent.budget.reserve(estimate).map_err(not_paid)?;
+        let emitter = Arc::clone(&self.emitter);
+        let terminal = request.terminal_tool.clone();
+        let mut fold = Fold::new(
+            &emitter,
+            telling,
+            terminal.as_deref(),
+            self.turns,
+            &self.model,
+            &mut self.used_call_ids,
+        );
+        if telling != Telling::ToNobody {
+            emitter.emit(EventKind::Asking { turn: self.turns, model: self.model.clone() });
+        }
+        let cancel = self.agent.stop.cancel().child_token();
+        let mut deltas = self.agent.model.stream(request, cancel.clone());
+        let cancelled = cancel.cancelled();
+        tokio::pin!(cancelled);
+        let mut tally = Tally::start();
+        let mut earlier = Cost::default();
+        let broken = loop {
+            if cancel.is_cancelled() {
+                break Some((self.agent.stop.failure(), Cause::Other));
+            }
+            // The connection hands over one piece at a time, so a stream that has nothing may have more as
+            // soon as the other tasks have run. Only then is there a pause, and what was told leaves: deltas
+            // that came together share a write.
+            let mut others_have_run = false;
+            let next = poll_fn(|cx| {
+                let next = deltas.poll_next_unpin(cx);
+                if next.is_ready() {
+                    return next;
+                }
+                if others_have_run {
+                    emitter.flush();
+                } else {
+                    others_have_run = true;
+                    cx.waker().wake_by_ref();
+                }
+                cancelled.as_mut().poll(cx).map(|()| None)
+            })
+            .await;
+            match next {
+                Some(Ok(delta)) => {
+                    match &delta {
+                        Delta::Retrying { attempt, wait, error } => {
+                            tally.broken_off(self.agent.models.price(&self.model), fold.usage());
+                            tally.requests += 1;
+                            emitter.emit(EventKind::Retrying {
+                                attempt: *attempt,
+                                wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                                class: error.class.name(),
+                                message: error.message.clone(),
+                            });
+                        }
+                        Delta::SwitchedModel { from, to, status, fallback } => {
+                            tally.broken_off(self.agent.models.price(&self.model), fold.usage());
+                            earlier.add(tally.cost);
+                            self.api_duration_ms += tally.count(&mut self.metrics, &self.model);
+                            tally = Tally::start();
+                            self.model.clone_from(to);
+                            emitter.emit(EventKind::ModelFallback {
+                                from: from.clone(),
+                                to: to.clone(),
+                                status: *status,
+                                fallback: *fallback,
+                            });
+                        }
+                        _ => {}
+                    }
+                    fold.push(delta);
+                    emitter.wait_while_blocked().await;
+                }
+                Some(Err(error)) => {
+                    let too_long = error.context_overflow && !fold.has_told();
+                    break Some((error.into(), if too_long { Cause::TooLong } else { Cause::Other }));
+                }
+                None if cancel.is_cancelled() => break Some((self.agent.stop.failure(), Cause::Other)),
+                None => break None,
+            }
+        };
+        drop(deltas);
+        let price = self.agent.models.price(&self.model);
+        let result = match broken {
+            Some((failure, cause)) => {
+                tally.broken_off(price, fold.abandon());
+                Err(Unanswered { failure, cause })
+            }
+            None => {
+                let turn = fold.finish();
+                let told = (turn.usage != Usage::default()).then_some(turn.usage);
+                tally.usage.add(turn.usage);
+                tally.cost.add(Cost::of(price, told));
+                Ok(turn)
+            }
+        };
+        let mut cost = tally.cost;
+        cost.add(earlier);
+        reservation.settle(cost);
+        self.api_duration_ms += tally.count(&mut self.metrics, &self.model);
+        result
+    }
+}
+
+fn not_paid(exceeded: Exceeded) -> Unanswered {
+    let failure = match &exceeded {
+        Exceeded::Money { .. } => Failure::new(ErrorClass::BudgetUsd, exceeded.to_string())
+            .hint("raise `--max-budget-usd`, or narrow the task"),
+        Exceeded::NoPrice { model, .. } => Failure::new(ErrorClass::Config, exceeded.to_string())
+            .hint(format!("set `prices.{model}` in the settings, or use a model with a known price")),
+    };
+    Unanswered { failure, cause: Cause::Other }
+}
+
+/// What one model was asked, and what it took.
+struct Tally {
+    requests: u64,
+    errors: u64,
+    started: Instant,
+    usage: Usage,
+    cost: Cost,
+}
+
+impl Tally {
+    fn start() -> Tally {
+        Tally {
+            requests: 1,
+            errors: 0,
+            started: Instant::now(),
+            usage: Usage::default(),
+            cost: Cost::default(),
+        }
+    }
+
+    /// Half an answer is paid for as far as the server said that it counts.
+    fn broken_off(&mut self, price: Option<&Price>, usage: Usage) {
+        self.errors += 1;
+        if usage != Usage::default() {
+            self.usage.add(usage);
+            self.cost.add(Cost::of(price, Some(usage)));
+        }
+    }
+
+    /// Counts it under the model's name; returns the milliseconds.
+    fn count(&self, metrics: &mut Metrics, model: &str) -> u64 {
+        let elapsed = millis_since(self.started);
+        let metrics = metrics.models.entry(model.to_owned()).or_default();
+        metrics.requests += self.requests;
+        metrics.errors += self.errors;
+        metrics.latency_ms += elapsed;
+        metrics.usage.add(self.usage);
+        metrics.cost.add(self.cost);
+        elapsed
+    }
+}

@@ -1,0 +1,39 @@
+//! `--max-budget-usd` and `limits.budgetUsd`: the budget of a run, or why it cannot be kept.
+
+use std::sync::Arc;
+
+use tenon_config::Settings;
+use tenon_core::{Budget, ErrorClass, Failure, Models, MoneyBudget, NoBudget};
+
+use crate::args::RunArgs;
+
+/// A budget that nobody can keep is refused before anything is asked.
+pub fn budget(args: &RunArgs, settings: &Settings, models: &Models) -> Result<Arc<dyn Budget>, Failure> {
+    let (limit, source) = match args.max_budget_usd {
+        Some(limit) => (flag(limit)?, "`--max-budget-usd`"),
+        None => (settings.limits.budget_usd().at_most(), "`limits.budgetUsd` of the settings"),
+    };
+    let Some(limit) = limit else { return Ok(Arc::new(NoBudget)) };
+    match models.unpriced() {
+        Some(model) => Err(Failure::new(
+            ErrorClass::Config,
+            format!("{source} cannot be kept: what the model `{model}` costs is not known"),
+        )
+        .hint(format!(
+            "set its price in the settings, `\"prices\": {{ \"{model}\": {{ \"input\": …, \"output\": … }} }}` in dollars per million tokens, or bound the run by `--max-session-turns` and `--max-wall-time`"
+        ))),
+        None => Ok(Arc::new(MoneyBudget::new(limit))),
+    }
+}
+
+fn flag(limit: f64) -> Result<Option<f64>, Failure> {
+    match limit {
+        -1.0 => Ok(None),
+        limit if limit.is_finite() && limit >= 0.0 => Ok(Some(limit)),
+        _ => Err(Failure::new(
+            ErrorClass::Usage,
+            format!("`--max-budget-usd {limit}` is not an amount of money"),
+        )
+        .hint("it takes dollars, 0 or more, or -1 for no limit")),
+    }
+}
