@@ -43,6 +43,11 @@ impl AnsiStripper {
         String::from_utf8_lossy(&out).into_owned()
     }
 
+    /// No sequence has begun that is not yet whole.
+    pub fn is_in_text(&self) -> bool {
+        self.state == State::Text
+    }
+
     fn step(&self, byte: u8, out: &mut Vec<u8>) -> State {
         match (self.state, byte) {
             (State::Text, ESC) => State::Escape,

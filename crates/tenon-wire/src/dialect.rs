@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tenon_core::{Event, Id};
 
-use crate::{gemini, qwen};
+use crate::{gemini, openai, qwen};
 
 /// The version of the wire formats, in the first line of every run and in the published schemas. It
 /// grows when a field changes its meaning or goes away, not when one is added.
@@ -14,6 +14,7 @@ pub fn encoder(dialect: Dialect, options: EncoderOptions) -> Box<dyn Encoder> {
     match dialect {
         Dialect::Qwen => Box::new(qwen::QwenEncoder::new(options)),
         Dialect::Gemini => Box::new(gemini::GeminiEncoder::new(options)),
+        Dialect::OpenAi => Box::new(openai::OpenAiEncoder::new(options)),
     }
 }
 
@@ -22,6 +23,7 @@ pub fn published_schema(dialect: Dialect) -> Value {
     match dialect {
         Dialect::Qwen => qwen::published_schema(),
         Dialect::Gemini => gemini::published_schema(),
+        Dialect::OpenAi => openai::published_schema(),
     }
 }
 
@@ -29,6 +31,8 @@ pub fn published_schema(dialect: Dialect) -> Value {
 pub trait Encoder: Send {
     /// Appends what this event has to say to `out`: whole lines, often none.
     fn encode(&mut self, event: &Event, out: &mut Vec<u8>);
+    /// The id that a client gave the next turn, for dialects that repeat it.
+    fn name_next_turn(&mut self, _prompt_id: &str) {}
 }
 
 /// Whose wire format to write.
@@ -37,10 +41,11 @@ pub enum Dialect {
     #[default]
     Qwen,
     Gemini,
+    OpenAi,
 }
 
 impl Dialect {
-    pub const ALL: [Dialect; 2] = [Dialect::Qwen, Dialect::Gemini];
+    pub const ALL: [Dialect; 3] = [Dialect::Qwen, Dialect::Gemini, Dialect::OpenAi];
 
     pub fn parse(name: &str) -> Result<Dialect, UnknownDialect> {
         Dialect::ALL
@@ -53,6 +58,7 @@ impl Dialect {
         match self {
             Dialect::Qwen => "qwen",
             Dialect::Gemini => "gemini",
+            Dialect::OpenAi => "openai",
         }
     }
 }
@@ -77,6 +83,28 @@ pub enum Format {
     Json,
     /// One line per message, as it happens.
     StreamJson,
+    /// One line per piece of a message. Only the `openai` dialect has it.
+    StreamChunkJson,
+}
+
+impl Format {
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Text => "text",
+            Format::Json => "json",
+            Format::StreamJson => "stream-json",
+            Format::StreamChunkJson => "stream-chunk-json",
+        }
+    }
+}
+
+/// How long the writer lives: whether a failed run is the end of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lifetime {
+    #[default]
+    OneRun,
+    /// A session: the next turn follows whatever became of this one.
+    ManyRuns,
 }
 
 #[derive(Clone, Debug)]
@@ -86,6 +114,11 @@ pub struct EncoderOptions {
     pub partials: bool,
     /// Put the payload of a structured run into `result` as text too. Off, `result` is `null` there.
     pub result_text: bool,
+    pub lifetime: Lifetime,
+    /// How the client's lines are read, for the dialect that says so.
+    pub input_format: String,
+    /// Tell where terminal sequences stood that were taken out of the model's text.
+    pub raw_ansi: bool,
     /// The session of runs that fail before they start. A run that starts brings its own.
     pub session_id: Id,
     /// The version of the program that writes.
@@ -95,6 +128,15 @@ pub struct EncoderOptions {
 impl EncoderOptions {
     pub fn new(format: Format, session_id: Id, cli_version: impl Into<String>) -> EncoderOptions {
         let cli_version = cli_version.into();
-        EncoderOptions { format, partials: false, result_text: true, session_id, cli_version }
+        EncoderOptions {
+            format,
+            partials: false,
+            result_text: true,
+            lifetime: Lifetime::OneRun,
+            input_format: "text".to_owned(),
+            raw_ansi: false,
+            session_id,
+            cli_version,
+        }
     }
 }

@@ -17,6 +17,7 @@ mod dialect;
 mod gemini;
 pub mod input;
 mod json_line;
+mod openai;
 mod publish;
 mod qwen;
 mod stats;
@@ -25,5 +26,6 @@ mod values;
 
 pub use cap::TOOL_OUTPUT_CAP;
 pub use dialect::{
-    Dialect, Encoder, EncoderOptions, Format, SCHEMA_VERSION, UnknownDialect, encoder, published_schema,
+    Dialect, Encoder, EncoderOptions, Format, Lifetime, SCHEMA_VERSION, UnknownDialect, encoder,
+    published_schema,
 };

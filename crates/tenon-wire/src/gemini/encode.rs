@@ -51,7 +51,7 @@ impl Encoder for GeminiEncoder {
                     write(&document(outcome, self.session_id), out);
                 }
             }
-            Format::StreamJson => self.encode_line(event, out),
+            Format::StreamJson | Format::StreamChunkJson => self.encode_line(event, out),
         }
     }
 }

@@ -49,7 +49,9 @@ impl Encoder for QwenEncoder {
     fn encode(&mut self, event: &Event, out: &mut Vec<u8>) {
         match self.options.format {
             Format::Text => encode_text(event, out),
-            Format::StreamJson => self.encode_messages(event, out, Framing::Lines),
+            Format::StreamJson | Format::StreamChunkJson => {
+                self.encode_messages(event, out, Framing::Lines);
+            }
             Format::Json => {
                 let mut document = std::mem::take(&mut self.document);
                 self.encode_messages(event, &mut document, Framing::Array);

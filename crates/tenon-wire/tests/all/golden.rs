@@ -23,6 +23,7 @@ fn formats(dialect: Dialect) -> Vec<(&'static str, EncoderOptions)> {
         Dialect::Qwen => formats.push(("partials.jsonl", with_partials())),
         // Answers come in pieces anyway.
         Dialect::Gemini => {}
+        Dialect::OpenAi => formats.push(("chunks.jsonl", options(Format::StreamChunkJson))),
     }
     formats
 }
