@@ -157,6 +157,7 @@ impl Run<'_> {
                     input: args.clone(),
                     reason: reason.clone(),
                 };
+                self.emitter.emit(EventKind::PermissionAsked(Box::new(ask.clone())));
                 match self.permission(call, ask).await? {
                     PermissionReply::Allow { updated_input: None } => {
                         self.execute(call, args.clone(), Decision::Accept).await

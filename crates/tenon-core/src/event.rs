@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::{
-    HookReport, HookStart, Id, Origin, Outcome, Part, RawJson, Timestamp, ToolDisplay, ToolErrorKind,
-    ToolProgress, Usage,
+    HookReport, HookStart, Id, Origin, Outcome, Part, PermissionAsk, RawJson, Timestamp, ToolDisplay,
+    ToolErrorKind, ToolProgress, Usage,
 };
 
 #[derive(Clone, Debug)]
@@ -62,6 +62,8 @@ pub enum EventKind {
         turn: u32,
         usage: Usage,
     },
+    /// A call waits until somebody agrees.
+    PermissionAsked(Box<PermissionAsk>),
     ToolStarted {
         call_id: String,
         name: String,

@@ -280,6 +280,9 @@ fn event_json(kind: &EventKind) -> (&'static str, Value) {
                 "exit_code": hook.exit_code, "duration_ms": hook.duration_ms,
             }),
         ),
+        EventKind::PermissionAsked(ask) => {
+            ("permission_asked", json!({ "call_id": ask.call_id, "name": ask.tool, "reason": ask.reason }))
+        }
         EventKind::Warning { message } => ("warning", json!({ "message": message })),
         EventKind::RecordingDegraded { message } => ("recording_degraded", json!({ "message": message })),
         EventKind::Heartbeat => ("heartbeat", Value::Null),

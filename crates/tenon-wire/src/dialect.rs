@@ -12,7 +12,8 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// An encoder for one run, or for one run after the other in one session.
 pub fn encoder(dialect: Dialect, options: EncoderOptions) -> Box<dyn Encoder> {
     match dialect {
-        Dialect::Qwen => Box::new(qwen::QwenEncoder::new(options)),
+        Dialect::Qwen => Box::new(qwen::QwenEncoder::new(options, qwen::Flavour::Qwen)),
+        Dialect::Claude => Box::new(qwen::QwenEncoder::new(options, qwen::Flavour::Claude)),
         Dialect::Gemini => Box::new(gemini::GeminiEncoder::new(options)),
         Dialect::OpenAi => Box::new(openai::OpenAiEncoder::new(options)),
     }
@@ -22,6 +23,7 @@ pub fn encoder(dialect: Dialect, options: EncoderOptions) -> Box<dyn Encoder> {
 pub fn published_schema(dialect: Dialect) -> Value {
     match dialect {
         Dialect::Qwen => qwen::published_schema(),
+        Dialect::Claude => qwen::claude_schema(),
         Dialect::Gemini => gemini::published_schema(),
         Dialect::OpenAi => openai::published_schema(),
     }
@@ -40,12 +42,13 @@ pub trait Encoder: Send {
 pub enum Dialect {
     #[default]
     Qwen,
+    Claude,
     Gemini,
     OpenAi,
 }
 
 impl Dialect {
-    pub const ALL: [Dialect; 3] = [Dialect::Qwen, Dialect::Gemini, Dialect::OpenAi];
+    pub const ALL: [Dialect; 4] = [Dialect::Qwen, Dialect::Claude, Dialect::Gemini, Dialect::OpenAi];
 
     pub fn parse(name: &str) -> Result<Dialect, UnknownDialect> {
         Dialect::ALL
@@ -57,6 +60,7 @@ impl Dialect {
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Qwen => "qwen",
+            Dialect::Claude => "claude",
             Dialect::Gemini => "gemini",
             Dialect::OpenAi => "openai",
         }
@@ -115,6 +119,8 @@ pub struct EncoderOptions {
     /// Put the payload of a structured run into `result` as text too. Off, `result` is `null` there.
     pub result_text: bool,
     pub lifetime: Lifetime,
+    /// All messages in the `json` format, for the dialect that shows only the result there otherwise.
+    pub verbose: bool,
     /// How the client's lines are read, for the dialect that says so.
     pub input_format: String,
     /// Tell where terminal sequences stood that were taken out of the model's text.
@@ -133,6 +139,7 @@ impl EncoderOptions {
             partials: false,
             result_text: true,
             lifetime: Lifetime::OneRun,
+            verbose: false,
             input_format: "text".to_owned(),
             raw_ansi: false,
             session_id,

@@ -3,26 +3,41 @@
 use std::borrow::Cow;
 
 use tenon_core::{
-    EventKind, TaskEnd, TaskStart, Timestamp, ToolDisplay as Drawing, ToolErrorKind, ToolReport,
+    EventKind, PermissionAsk, TaskEnd, TaskStart, Timestamp, ToolDisplay as Drawing, ToolErrorKind,
+    ToolReport,
 };
 
 use super::types::Ansi;
 use super::types::{
-    Annotation, Channel, DiffStat, EventMetrics, LogScope, ResultDisplay, SessionEvent, Source, Span, Style,
-    Terminal, Thought, Todo, ToolDisplay, ToolStatus,
+    Annotation, Channel, Confirmation, DiffStat, EventMetrics, LogScope, ResultDisplay, SessionEvent, Source,
+    Span, Style, Terminal, Thought, Todo, ToolDisplay, ToolStatus,
 };
 use crate::cap::capped;
 use crate::values::Uuid;
 
 /// What all annotations of one line have in common.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Place {
     pub session_id: Uuid,
-    pub prompt_id: &'a str,
     pub time: Timestamp,
 }
 
-pub(super) fn started<'a>(call_id: &'a str, name: &'a str, place: Place<'_>) -> Annotation<'a> {
+/// A call that waits until somebody agrees.
+pub(super) fn asked(ask: &PermissionAsk, place: Place) -> Annotation<'_> {
+    Annotation::ToolDisplay(Box::new(ToolDisplay {
+        tool_call_id: &ask.call_id,
+        session_id: place.session_id,
+        tool_name: &ask.tool,
+        status: ToolStatus::Confirming,
+        result_display: None,
+        confirmation: Some(Confirmation { reason: &ask.reason, arguments: &ask.input }),
+        pending: true,
+        timestamp: place.time.seconds(),
+        log_scope: LogScope::Tool,
+    }))
+}
+
+pub(super) fn started<'a>(call_id: &'a str, name: &'a str, place: Place) -> Annotation<'a> {
     Annotation::ToolDisplay(Box::new(ToolDisplay {
         tool_call_id: call_id,
         session_id: place.session_id,
@@ -36,7 +51,7 @@ pub(super) fn started<'a>(call_id: &'a str, name: &'a str, place: Place<'_>) -> 
     }))
 }
 
-pub(super) fn finished<'a>(report: &'a ToolReport, place: Place<'_>) -> Annotation<'a> {
+pub(super) fn finished<'a>(report: &'a ToolReport, place: Place) -> Annotation<'a> {
     let status = match report.error {
         None => ToolStatus::Success,
         Some(ToolErrorKind::Cancelled) => ToolStatus::Canceled,

@@ -124,7 +124,11 @@ impl OpenAiEncoder {
                     StructuredPartial { tool_call_id: call_id, snapshot: Raw(snapshot), complete: false };
                 self.annotate(event, Annotation::StructuredPartial(partial), out);
             }
-            EventKind::Warning { message } => {
+            EventKind::PermissionAsked(ask) => {
+                let shown = annotations::asked(ask, self.place(event));
+                self.annotate(event, shown, out);
+            }
+            EventKind::Warning { message } | EventKind::RecordingDegraded { message } => {
                 let shown = annotations::console(message, "warn", &self.prompt_id);
                 self.annotate(event, shown, out);
             }
@@ -395,8 +399,8 @@ impl OpenAiEncoder {
         format!("tenon-{}", self.options.cli_version)
     }
 
-    fn place(&self, event: &Event) -> Place<'_> {
-        Place { session_id: Uuid(self.session_id), prompt_id: &self.prompt_id, time: event.time }
+    fn place(&self, event: &Event) -> Place {
+        Place { session_id: Uuid(self.session_id), time: event.time }
     }
 
     fn streams_pieces(&self) -> bool {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::publish::publish;
 use crate::stats::Stats;
@@ -318,7 +318,7 @@ pub(crate) enum ToolStatus {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Confirmation<'a> {
     pub reason: &'a str,
-    pub arguments: Cow<'a, Value>,
+    pub arguments: &'a Map<String, Value>,
 }
 
 /// What is shown of a result.

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use tenon_core::{Event, EventKind, Id, Outcome, RunInfo, TaskEnd, ToolProgress};
 
-use super::result::result_line;
+use super::claude::{self, Flavour};
+use super::result::{result_line, used};
 use super::turn::Turn;
 use super::types::{
     CompactBoundaryData, Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, McpServer, McpStatus,
@@ -23,6 +24,7 @@ use crate::{Encoder, EncoderOptions, Format, SCHEMA_VERSION};
 
 pub(crate) struct QwenEncoder {
     options: EncoderOptions,
+    flavour: Flavour,
     session_id: Id,
     /// The current model turn of the run itself.
     turn: Turn,
@@ -33,10 +35,11 @@ pub(crate) struct QwenEncoder {
 }
 
 impl QwenEncoder {
-    pub fn new(options: EncoderOptions) -> QwenEncoder {
+    pub fn new(options: EncoderOptions, flavour: Flavour) -> QwenEncoder {
         let session_id = options.session_id;
         QwenEncoder {
             options,
+            flavour,
             session_id,
             turn: Turn::default(),
             children: BTreeMap::new(),
@@ -55,10 +58,19 @@ impl Encoder for QwenEncoder {
             Format::Json => {
                 let mut document = std::mem::take(&mut self.document);
                 self.encode_messages(event, &mut document, Framing::Array);
-                if event.parent.is_none() && matches!(event.kind, EventKind::RunFinished(_)) {
-                    out.push(b'[');
-                    out.append(&mut document);
-                    out.extend_from_slice(b"]\n");
+                if let (EventKind::RunFinished(outcome), None) = (&event.kind, &event.parent) {
+                    if self.flavour == Flavour::Claude && !self.options.verbose {
+                        document.clear();
+                        let id = Uuid(event.id);
+                        let result =
+                            result_line(outcome, &self.options, self.flavour, id, Uuid(self.session_id));
+                        json_line::append(out, &Line::Result(Box::new(result)));
+                    } else {
+                        out.push(b'[');
+                        out.append(&mut document);
+                        out.push(b']');
+                    }
+                    out.push(b'\n');
                 }
                 self.document = document;
             }
@@ -76,6 +88,7 @@ impl QwenEncoder {
             out,
             framing,
             partials,
+            flavour: self.flavour,
             session_id: Uuid(self.session_id),
             parent: event.parent.as_deref(),
             event_id: event.id,
@@ -91,7 +104,7 @@ impl QwenEncoder {
             EventKind::PartStarted { part, id, kind } => turn.part_started(*part, *id, kind, &mut sink),
             EventKind::PartDelta { part, text } => turn.part_delta(*part, text, &mut sink),
             EventKind::PartStopped { part, content } => turn.part_stopped(*part, content, &mut sink),
-            EventKind::TurnFinished { usage, .. } => turn.finish((*usage).into(), &mut sink),
+            EventKind::TurnFinished { usage, .. } => turn.finish(used(self.flavour, *usage), &mut sink),
             EventKind::Retrying { .. } => turn.abandon(&mut sink),
             EventKind::ModelFallback { from, to, status, fallback } => {
                 turn.abandon(&mut sink);
@@ -163,6 +176,7 @@ impl QwenEncoder {
             | EventKind::ToolStarted { .. }
             | EventKind::HookStarted(_)
             | EventKind::HookEnded(_)
+            | EventKind::PermissionAsked(_)
             | EventKind::Warning { .. } => {}
         }
     }
@@ -188,6 +202,7 @@ fn write_init(info: &RunInfo, sink: &mut Sink<'_>) {
         schema_version: SCHEMA_VERSION,
         cli_version: &info.cli_version,
         channel: info.channel.as_deref(),
+        claude: claude::init(sink.flavour, info),
     })));
 }
 
@@ -234,7 +249,7 @@ fn write_result(outcome: &Outcome, options: &EncoderOptions, sink: &mut Sink<'_>
     if sink.parent.is_some() {
         return;
     }
-    let line = result_line(outcome, options, Uuid(sink.event_id), sink.session_id);
+    let line = result_line(outcome, options, sink.flavour, Uuid(sink.event_id), sink.session_id);
     sink.line(&Line::Result(Box::new(line)));
 }
 
@@ -270,6 +285,7 @@ pub(super) struct Sink<'a> {
     out: &'a mut Vec<u8>,
     pub framing: Framing,
     partials: bool,
+    pub flavour: Flavour,
     pub session_id: Uuid,
     pub parent: Option<&'a str>,
     event_id: Id,

@@ -2,6 +2,7 @@
 
 use tenon_core::{Ending, ErrorClass, Outcome};
 
+use super::claude::{self, Flavour};
 use super::types::{Failure, PermissionDenial, ResultLine, StructuredFailure, Subtype, Usage, Violation};
 use crate::stats::stats;
 use crate::values::{Raw, Uuid};
@@ -10,6 +11,7 @@ use crate::{EncoderOptions, SCHEMA_VERSION};
 pub(super) fn result_line<'a>(
     outcome: &'a Outcome,
     options: &'a EncoderOptions,
+    flavour: Flavour,
     uuid: Uuid,
     session_id: Uuid,
 ) -> ResultLine<'a> {
@@ -30,7 +32,7 @@ pub(super) fn result_line<'a>(
         duration_api_ms: outcome.api_duration_ms,
         num_turns: outcome.turns,
         result,
-        usage: outcome.usage().into(),
+        usage: used(flavour, outcome.usage()),
         permission_denials: outcome.denials.iter().map(PermissionDenial::from).collect(),
         stats: stats(&outcome.metrics),
         structured_result: payload,
@@ -43,6 +45,7 @@ pub(super) fn result_line<'a>(
             .map(StructuredFailure::from),
         schema_version: SCHEMA_VERSION,
         cli_version: &options.cli_version,
+        claude: claude::result(flavour, outcome),
     }
 }
 
@@ -83,16 +86,19 @@ fn shown_failure(failure: &tenon_core::Failure) -> Failure<'_> {
     }
 }
 
-impl From<tenon_core::Usage> for Usage {
-    fn from(usage: tenon_core::Usage) -> Usage {
-        Usage {
-            input_tokens: usage.input,
-            output_tokens: usage.output,
-            cache_read_input_tokens: usage.cache_read,
-            total_tokens: usage.total,
-            cache_creation_input_tokens: usage.cache_write,
-            reasoning_tokens: usage.reasoning,
-        }
+/// Tokens as the dialect counts them.
+pub(super) fn used(flavour: Flavour, usage: tenon_core::Usage) -> Usage {
+    let input_tokens = match flavour {
+        Flavour::Qwen => usage.input,
+        Flavour::Claude => claude::uncached(usage),
+    };
+    Usage {
+        input_tokens,
+        output_tokens: usage.output,
+        cache_read_input_tokens: usage.cache_read,
+        total_tokens: usage.total,
+        cache_creation_input_tokens: usage.cache_write,
+        reasoning_tokens: usage.reasoning,
     }
 }
 

@@ -7,10 +7,11 @@
 use serde_json::value::RawValue;
 use tenon_core::{Id, Part, PartKind, RawJson};
 
+use super::claude::Flavour;
 use super::encode::{Framing, Sink};
 use super::types::{
-    AssistantBlock, AssistantLine, AssistantMessage, AssistantRole, BlockDelta, Line, MessageType,
-    StartedMessage, StopReason, StreamEvent, Usage,
+    AssistantBlock, AssistantLine, AssistantMessage, AssistantRole, BlockDelta, Line, MessageEnd,
+    MessageType, StartedMessage, StopReason, StreamEvent, Usage,
 };
 use crate::values::{Raw, Uuid};
 
@@ -147,11 +148,19 @@ impl Turn {
     /// The turn is over, or the run is: what came is written, a call that was cut off is not.
     pub fn finish(&mut self, usage: Usage, sink: &mut Sink<'_>) {
         self.stop_open_blocks(sink);
+        let stop_reason = match &self.current {
+            Some(group) if group.kind == Kind::ToolUse => "tool_use",
+            _ => "end_turn",
+        };
         for group in self.held.drain(..) {
             group.write(&self.model, Usage::default(), sink);
         }
         if let Some(group) = self.current.take() {
             group.write(&self.model, usage, sink);
+        }
+        if self.announced && sink.parent.is_none() && sink.flavour == Flavour::Claude {
+            let delta = MessageEnd { stop_reason, stop_sequence: () };
+            sink.stream_event(StreamEvent::MessageDelta { delta, usage });
         }
         self.announce_end(sink);
     }

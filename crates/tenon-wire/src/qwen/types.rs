@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
+use super::claude::{ClaudeInit, ClaudeResult};
 use crate::publish::publish;
 use crate::stats::Stats;
 use crate::values::{Raw, Uuid, error_classes};
@@ -84,6 +85,8 @@ pub(crate) struct Init<'a> {
     /// What whoever started the run calls itself (`--channel`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<&'a str>,
+    #[serde(flatten)]
+    pub claude: Option<ClaudeInit<'a>>,
 }
 
 /// An MCP server and whether it is there.
@@ -338,6 +341,11 @@ pub(crate) enum StreamEvent<'a> {
     ContentBlockStop {
         index: usize,
     },
+    /// How the turn ended, in the `claude` dialect.
+    MessageDelta {
+        delta: MessageEnd,
+        usage: Usage,
+    },
     /// The model turn is over.
     MessageStop,
     /// A sign of life of a tool that takes long.
@@ -363,6 +371,14 @@ pub(crate) struct StartedMessage<'a> {
     pub model: &'a str,
     /// Empty.
     pub content: [(); 0],
+}
+
+/// Why the model stopped.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct MessageEnd {
+    /// `end_turn` or `tool_use`.
+    pub stop_reason: &'static str,
+    pub stop_sequence: (),
 }
 
 /// What is added to a block.
@@ -442,6 +458,8 @@ pub(crate) struct ResultLine<'a> {
     pub schema_version: u32,
     /// The version of tenon.
     pub cli_version: &'a str,
+    #[serde(flatten)]
+    pub claude: Option<ClaudeResult<'a>>,
 }
 
 /// How the run ended, in a word.

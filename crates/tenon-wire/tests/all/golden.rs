@@ -20,7 +20,7 @@ fn formats(dialect: Dialect) -> Vec<(&'static str, EncoderOptions)> {
         ("text", options(Format::Text)),
     ];
     match dialect {
-        Dialect::Qwen => formats.push(("partials.jsonl", with_partials())),
+        Dialect::Qwen | Dialect::Claude => formats.push(("partials.jsonl", with_partials())),
         // Answers come in pieces anyway.
         Dialect::Gemini => {}
         Dialect::OpenAi => formats.push(("chunks.jsonl", options(Format::StreamChunkJson))),

@@ -203,6 +203,6 @@ fn dialects_are_found_by_name() {
     }
     assert_eq!(
         Dialect::parse("klingon").unwrap_err().to_string(),
-        "`klingon` is not a dialect; known: `qwen`, `gemini`, `openai`"
+        "`klingon` is not a dialect; known: `qwen`, `claude`, `gemini`, `openai`"
     );
 }

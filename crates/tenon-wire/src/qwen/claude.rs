@@ -1,0 +1,122 @@
+//! What the `claude` dialect has besides: the same messages with the fields its clients read.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use tenon_core::{Ending, ErrorClass, Outcome, RunInfo};
+
+use super::types::Output;
+use crate::publish::publish;
+
+/// Its clients warn below 2.0.0.
+const CLAIMED_VERSION: &str = "2.1.0";
+
+/// Whose client reads the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    Qwen,
+    Claude,
+}
+
+/// The JSON Schema of the dialect: that of `qwen`, whose optional fields are always there.
+pub(crate) fn published_schema() -> Value {
+    publish::<Output<'static>>("claude")
+}
+
+/// Fields of the first line in the `claude` dialect.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ClaudeInit<'a> {
+    /// The version of the protocol that is spoken, under the name that clients of this dialect read.
+    pub claude_code_version: &'static str,
+    /// The version of tenon.
+    pub tenon_version: &'a str,
+    /// Always `environment`: that is where keys come from.
+    #[serde(rename = "apiKeySource")]
+    pub api_key_source: &'static str,
+    /// Always `default`.
+    pub output_style: &'static str,
+}
+
+/// Fields of the result in the `claude` dialect.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ClaudeResult<'a> {
+    /// `end_turn`, `tool_use` for a payload, or `null` when the run failed.
+    pub stop_reason: Option<&'static str>,
+    /// What each model used.
+    #[serde(rename = "modelUsage")]
+    pub model_usage: BTreeMap<&'a str, ModelUsage>,
+    /// Why the run failed; absent on success.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<&'a str>,
+    /// `completed`, `max_turns`, `aborted_streaming` or `error`.
+    pub terminal_reason: &'static str,
+    /// The HTTP status of a failed model request.
+    pub api_error_status: Option<u16>,
+}
+
+/// What one model used.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ModelUsage {
+    /// Without cached tokens.
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cache_read_input_tokens: u64,
+    pub cache_creation_input_tokens: u64,
+    /// Always 0.
+    pub web_search_requests: u64,
+}
+
+pub(super) fn init(flavour: Flavour, info: &RunInfo) -> Option<ClaudeInit<'_>> {
+    (flavour == Flavour::Claude).then(|| ClaudeInit {
+        claude_code_version: CLAIMED_VERSION,
+        tenon_version: &info.cli_version,
+        api_key_source: "environment",
+        output_style: "default",
+    })
+}
+
+pub(super) fn result(flavour: Flavour, outcome: &Outcome) -> Option<ClaudeResult<'_>> {
+    if flavour == Flavour::Qwen {
+        return None;
+    }
+    let (stop_reason, errors, terminal_reason, api_error_status) = match &outcome.ending {
+        Ending::Success(success) => {
+            let stop = if success.payload.is_some() { "tool_use" } else { "end_turn" };
+            (Some(stop), Vec::new(), "completed", None)
+        }
+        Ending::Failure(failure) => {
+            let reason = match failure.class {
+                ErrorClass::Turns | ErrorClass::SchemaRetries => "max_turns",
+                ErrorClass::Interrupted(_) => "aborted_streaming",
+                _ => "error",
+            };
+            (None, vec![failure.message.as_str()], reason, failure.http_status)
+        }
+    };
+    let models = outcome.metrics.models.iter().map(|(name, model)| {
+        let usage = model.usage;
+        let used = ModelUsage {
+            input_tokens: uncached(usage),
+            output_tokens: usage.output,
+            cache_read_input_tokens: usage.cache_read,
+            cache_creation_input_tokens: usage.cache_write,
+            web_search_requests: 0,
+        };
+        (name.as_str(), used)
+    });
+    Some(ClaudeResult {
+        stop_reason,
+        model_usage: models.collect(),
+        errors,
+        terminal_reason,
+        api_error_status,
+    })
+}
+
+/// Its clients count cached tokens apart.
+pub(super) fn uncached(usage: tenon_core::Usage) -> u64 {
+    usage.input.saturating_sub(usage.cache_read + usage.cache_write)
+}
