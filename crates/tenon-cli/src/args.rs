@@ -102,6 +102,9 @@ pub struct RunArgs {
     /// Whose wire format the JSON is in [default: qwen] [env: TENON_DIALECT]
     #[arg(long, value_enum, help_heading = "Output")]
     pub dialect: Option<DialectName>,
+    /// Tell where terminal sequences stood in the model's text, in the `openai` dialect
+    #[arg(long, help_heading = "Output")]
+    pub raw_ansi: bool,
     /// Stream the answer in pieces; needs `--output-format stream-json`
     #[arg(long, help_heading = "Output")]
     pub include_partial_messages: bool,
@@ -277,8 +280,6 @@ pub struct LaterArgs {
     pub disabled_slash_commands: Vec<String>,
     #[arg(long, hide = true)]
     pub include_hook_events: bool,
-    #[arg(long, hide = true)]
-    pub raw_ansi: bool,
     #[arg(long, hide = true, num_args = 0..=1)]
     pub worktree: Option<Option<String>>,
     #[arg(long, hide = true)]
@@ -322,19 +323,27 @@ pub enum OutputFormat {
     Json,
     /// One JSON message per line, as they come
     StreamJson,
-    #[value(hide = true)]
+    /// One piece of a message per line; of the `openai` dialect
     StreamChunkJson,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DialectName {
     Qwen,
-    #[value(hide = true)]
     Claude,
-    #[value(hide = true)]
     Gemini,
-    #[value(hide = true)]
     Openai,
+}
+
+impl From<DialectName> for tenon_wire::Dialect {
+    fn from(name: DialectName) -> tenon_wire::Dialect {
+        match name {
+            DialectName::Qwen => tenon_wire::Dialect::Qwen,
+            DialectName::Claude => tenon_wire::Dialect::Claude,
+            DialectName::Gemini => tenon_wire::Dialect::Gemini,
+            DialectName::Openai => tenon_wire::Dialect::OpenAi,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

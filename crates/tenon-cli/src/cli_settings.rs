@@ -8,36 +8,15 @@ use tenon_config::{Limit, Loaded, Settings, parse_wall_time};
 use tenon_core::ApprovalMode;
 use tenon_core::{ErrorClass, Failure};
 use tenon_tools::{PermissionOptions, Permissions, Rule, RuleError, Selection, split_rules};
-use tenon_wire::Format;
 
-use crate::args::{OutputFormat, RunArgs};
-
-/// What is printed: the flag, else the settings, else text.
-pub fn output_format(args: &RunArgs, settings: Option<&Settings>) -> Result<Format, Failure> {
-    let named = settings.and_then(|settings| settings.output_format.as_deref());
-    match (args.output_format, named) {
-        (Some(OutputFormat::Text), _) | (None, None | Some("text")) => Ok(Format::Text),
-        (Some(OutputFormat::Json), _) | (None, Some("json")) => Ok(Format::Json),
-        (Some(OutputFormat::StreamJson), _) | (None, Some("stream-json")) => Ok(Format::StreamJson),
-        (Some(OutputFormat::StreamChunkJson), _) | (None, Some(_)) => Err(Failure::new(
-            ErrorClass::Config,
-            format!(
-                "the output format `{}` of the settings is not in this version",
-                named.unwrap_or("stream-chunk-json")
-            ),
-        )),
-    }
-}
+use crate::args::RunArgs;
 
 /// Settings that this version does not act on. One that promises protection is refused, the others warn.
-pub fn unsupported(args: &RunArgs, settings: &Settings) -> Result<Vec<String>, Failure> {
+pub fn unsupported(settings: &Settings) -> Result<Vec<String>, Failure> {
     let refuse = |what: &str| {
         Err(Failure::new(ErrorClass::Config, format!("{what} in the settings is not in this version"))
             .hint("take it out, or leave settings aside with `--setting-sources \"\"`"))
     };
-    if let Some(name) = settings.dialect.as_deref().filter(|name| *name != "qwen" && args.dialect.is_none()) {
-        return refuse(&format!("the dialect `{name}`"));
-    }
     let sandbox = |key: &str| settings.sandbox.get(key).and_then(|value| value.as_str());
     if sandbox("mode") == Some("require") || sandbox("network") == Some("deny") {
         return refuse("the protection asked for by `sandbox`");

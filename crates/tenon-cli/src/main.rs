@@ -6,6 +6,7 @@
 
 mod args;
 mod cli_settings;
+mod dialect;
 mod doctor;
 mod exit_code;
 mod input;

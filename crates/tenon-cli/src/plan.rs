@@ -61,7 +61,7 @@ impl Plan<'_> {
         let args = self.args;
         let started_in = surroundings::started_in();
         let settings = &self.loaded.settings;
-        warnings.extend(cli_settings::unsupported(args, settings)?);
+        warnings.extend(cli_settings::unsupported(settings)?);
         let limits = cli_settings::limits(args, settings)?;
         let contract = self.contract(&started_in, warnings)?;
         let cwd = self.here.cwd.canonicalize().unwrap_or_else(|_| self.here.cwd.clone());
@@ -125,7 +125,7 @@ impl Plan<'_> {
             ids: Arc::clone(&self.ids.source),
             info,
             audience: match (self.format, args.include_partial_messages) {
-                (Format::StreamJson, true) => Audience::LiveWithSnapshots,
+                (Format::StreamJson, true) | (Format::StreamChunkJson, _) => Audience::LiveWithSnapshots,
                 (Format::StreamJson, false) => Audience::Live,
                 (Format::Text | Format::Json, _) => Audience::Whole,
             },

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use tenon_agent::{Emitter, Stop};
 use tenon_config::{ExtraSettings, Loaded, MemoryUse, ProjectTrust, Sources, Surroundings};
 use tenon_core::{ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Outcome};
-use tenon_wire::{Dialect, EncoderOptions, Format};
+use tenon_wire::{EncoderOptions, Format};
 
 use crate::args::{RunArgs, Switch};
+use crate::dialect::{Hints, Output};
 use crate::exit_code::exit_code_of;
 use crate::plan::{Identity, Plan, VERSION, not_a_folder};
 use crate::result_file::ResultFile;
 use crate::stderr::{Level, Reporter, line};
 use crate::stdout::{Stdout, Written};
 use crate::usage::{Situation, UsageError};
-use crate::{cli_settings, signals, surroundings, usage};
+use crate::{dialect, signals, surroundings, usage};
 
 pub fn main(args: RunArgs) -> u8 {
     let stdin_is_terminal = std::io::stdin().is_terminal();
@@ -24,11 +25,10 @@ pub fn main(args: RunArgs) -> u8 {
         return short_help();
     }
     let env_dialect = std::env::var("TENON_DIALECT").ok();
-    let situation = Situation {
-        stdin_is_terminal,
-        prompt_forced: std::env::args_os().any(|arg| arg == "--"),
-        env_dialect: env_dialect.as_deref(),
-    };
+    let entrypoint = std::env::var("CLAUDE_CODE_ENTRYPOINT").ok();
+    let hints = Hints { named: env_dialect.as_deref(), entrypoint: entrypoint.as_deref() };
+    let situation =
+        Situation { stdin_is_terminal, prompt_forced: std::env::args_os().any(|arg| arg == "--"), hints };
     let warnings = match usage::check(&args, situation) {
         Ok(warnings) => warnings,
         Err(error) => return usage_error(&error),
@@ -41,7 +41,7 @@ pub fn main(args: RunArgs) -> u8 {
             return 1;
         }
     };
-    let code = runtime.block_on(run(args, warnings, stdin_is_terminal));
+    let code = runtime.block_on(run(args, warnings, stdin_is_terminal, hints));
     // A thread that still reads stdin must not hold up the end.
     runtime.shutdown_background();
     code
@@ -67,7 +67,7 @@ fn short_help() -> u8 {
     tenon_core::exit_code(ErrorClass::Usage)
 }
 
-async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool) -> u8 {
+async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, hints: Hints<'_>) -> u8 {
     let stop = Stop::default();
     signals::listen(stop.clone());
     let here = surroundings::collect(args.cwd.as_deref());
@@ -79,16 +79,24 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool) 
     // First of all: whatever goes wrong from here on, no old result is left.
     let prepared = prepare_result_file(&args);
     let loaded = load_settings(&args, &here);
-    let format = cli_settings::output_format(&args, loaded.as_ref().ok().map(|loaded| &loaded.settings));
-    let reporter = Reporter { heartbeats: !matches!(format, Ok(Format::StreamJson)), ..reporter };
-    let mut options = EncoderOptions::new(*format.as_ref().unwrap_or(&Format::Text), ids.session, VERSION);
+    let output = match &loaded {
+        Ok(loaded) => dialect::output(&args, hints, &loaded.settings),
+        Err(_) => Ok(Output::of_flags(&args, hints)),
+    };
+    let Output { dialect, format } =
+        output.as_ref().map_or_else(|_| Output::of_flags(&args, hints), |output| *output);
+    let is_streamed = matches!(format, Format::StreamJson | Format::StreamChunkJson);
+    let reporter = Reporter { heartbeats: !is_streamed, ..reporter };
+    let mut options = EncoderOptions::new(format, ids.session, VERSION);
+    options.verbose = args.verbose;
+    options.raw_ansi = args.raw_ansi;
     options.partials = args.include_partial_messages;
     options.result_text = args.result_text == Switch::On;
-    let encoder = tenon_wire::encoder(Dialect::Qwen, options);
+    let encoder = tenon_wire::encoder(dialect, options);
     let stdout = Arc::new(Stdout::new(encoder, reporter, stop.clone()));
 
-    let plan = match (prepared, loaded, format) {
-        (Ok(()), Ok(loaded), Ok(format)) => {
+    let plan = match (prepared, loaded, output) {
+        (Ok(()), Ok(loaded), Ok(_)) => {
             warnings.extend(loaded.warnings.iter().cloned());
             let plan = Plan {
                 args: &args,

@@ -3,9 +3,8 @@
 use tenon_contract::{Schema, SchemaError};
 use tenon_core::{ErrorClass, exit_code};
 use tenon_model::{Target, adapt};
-use tenon_wire::Dialect;
 
-use crate::args::{DialectName, SchemaCommand};
+use crate::args::SchemaCommand;
 use crate::manual::print;
 use crate::stderr::line;
 use crate::surroundings;
@@ -13,14 +12,9 @@ use crate::surroundings;
 pub fn main(command: SchemaCommand) -> u8 {
     match command {
         SchemaCommand::Check { schema } => check(&schema),
-        SchemaCommand::Print { dialect: DialectName::Qwen } => {
-            let schema = tenon_wire::published_schema(Dialect::Qwen);
+        SchemaCommand::Print { dialect } => {
+            let schema = tenon_wire::published_schema(dialect.into());
             print(format!("{schema:#}\n").as_bytes())
-        }
-        SchemaCommand::Print { .. } => {
-            line("error[usage]: this dialect is not in this version");
-            line("hint: `qwen` is");
-            exit_code(ErrorClass::Usage)
         }
     }
 }

@@ -5,7 +5,8 @@
 
 use clap::ValueEnum;
 
-use crate::args::{DialectName, InputFormat, LaterArgs, OutputFormat, RunArgs};
+use crate::args::{InputFormat, LaterArgs, RunArgs};
+use crate::dialect::{self, Hints};
 use crate::manual::print;
 use crate::stderr::line;
 
@@ -26,11 +27,11 @@ pub struct UsageError {
 }
 
 impl UsageError {
-    fn new(message: impl Into<String>) -> UsageError {
+    pub fn new(message: impl Into<String>) -> UsageError {
         UsageError { message: message.into(), hint: None }
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> UsageError {
+    pub fn hint(mut self, hint: impl Into<String>) -> UsageError {
         self.hint = Some(hint.into());
         self
     }
@@ -60,8 +61,8 @@ pub struct Situation<'a> {
     pub stdin_is_terminal: bool,
     /// `--` was typed: what follows is a prompt, whatever it looks like.
     pub prompt_forced: bool,
-    /// `TENON_DIALECT`.
-    pub env_dialect: Option<&'a str>,
+    /// Who reads the output.
+    pub hints: Hints<'a>,
 }
 
 /// Checks everything; returns warnings for flags that are accepted and do nothing.
@@ -158,26 +159,10 @@ fn check_prompt(args: &RunArgs) -> Result<(), UsageError> {
 }
 
 fn check_formats(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageError> {
-    if args.include_partial_messages && args.output_format != Some(OutputFormat::StreamJson) {
-        return Err(UsageError::new("`--include-partial-messages` needs `--output-format stream-json`"));
-    }
-    if args.output_format == Some(OutputFormat::StreamChunkJson) {
-        return Err(later("--output-format stream-chunk-json"));
-    }
     if args.input_format != InputFormat::Text {
         return Err(later(&format!("--input-format {}", value_name(args.input_format))));
     }
-    let other = match (args.dialect, situation.env_dialect) {
-        (None | Some(DialectName::Qwen), None | Some("" | "qwen")) | (Some(DialectName::Qwen), Some(_)) => {
-            None
-        }
-        (Some(name), _) => Some(format!("`--dialect {}`", value_name(name))),
-        (None, Some(name)) => Some(format!("the dialect `{name}` of `TENON_DIALECT`")),
-    };
-    match other {
-        Some(what) => Err(UsageError::new(format!("{what} is not in this version")).hint("`qwen` is")),
-        None => Ok(()),
-    }
+    dialect::check_flags(args, situation.hints)
 }
 
 fn check_permissions(args: &RunArgs) -> Result<(), UsageError> {
@@ -234,7 +219,6 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--max-thinking-tokens", flags.max_thinking_tokens.is_some()),
         ("--disabled-slash-commands", !flags.disabled_slash_commands.is_empty()),
         ("--include-hook-events", flags.include_hook_events),
-        ("--raw-ansi", flags.raw_ansi),
         ("--worktree", flags.worktree.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {

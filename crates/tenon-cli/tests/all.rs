@@ -13,6 +13,8 @@ mod bad_input;
 mod chaos;
 #[path = "all/contract.rs"]
 mod contract;
+#[path = "all/dialects.rs"]
+mod dialects;
 #[path = "all/docs.rs"]
 mod docs;
 #[path = "all/layout.rs"]

@@ -303,7 +303,6 @@ fn what_this_version_cannot_keep_is_not_ignored() {
     for (settings, expected) in [
         (r#"{"sandbox": {"mode": "require"}}"#, "`sandbox`"),
         (r#"{"sandbox": {"network": "deny"}}"#, "`sandbox`"),
-        (r#"{"dialect": "claude"}"#, "`claude`"),
     ] {
         let setup = tenon().home_file(USER, settings).env("OPENAI_API_KEY", "k");
         refused(setup, 52, &[expected, "not in this version"]);

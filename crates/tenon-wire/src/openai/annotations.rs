@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tenon_core::{
-    EventKind, PermissionAsk, TaskEnd, TaskStart, Timestamp, ToolDisplay as Drawing, ToolErrorKind,
+    EventKind, Origin, PermissionAsk, TaskEnd, TaskStart, Timestamp, ToolDisplay as Drawing, ToolErrorKind,
     ToolReport,
 };
 
@@ -184,6 +184,8 @@ pub(super) fn news(kind: &EventKind) -> Option<Annotation<'_>> {
         EventKind::TaskEnded(TaskEnd { task_id, status, summary, .. }) => {
             ("TaskFinished", format!("{task_id} ({}): {summary}", status.name()).into(), None)
         }
+        // Who asked knows what was asked.
+        EventKind::UserMessage { origin: Origin::Prompt, .. } => return None,
         EventKind::UserMessage { text, .. } => ("Notification", capped(text), None),
         _ => return None,
     };

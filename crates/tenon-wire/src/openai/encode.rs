@@ -168,6 +168,11 @@ impl OpenAiEncoder {
             tools: &info.tools,
         };
         let said = Said { metadata: Some(Metadata::Opening(Box::new(opening))), ..Said::default() };
+        if self.options.format == Format::StreamChunkJson {
+            let role = Some(Role::Assistant);
+            self.chunk(event, Delta { role, ..Delta::default() }, said, out);
+            return;
+        }
         self.say(event, said, out);
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use tenon_core::{Event, EventKind, Id, Outcome, RunInfo, TaskEnd, ToolProgress};
+use tenon_core::{Event, EventKind, Id, Origin, Outcome, RunInfo, TaskEnd, ToolProgress};
 
 use super::claude::{self, Flavour};
 use super::result::{result_line, used};
@@ -137,6 +137,8 @@ impl QwenEncoder {
                 };
                 write_user(result, &mut sink);
             }
+            // The prompt of the run itself is not repeated to whoever gave it.
+            EventKind::UserMessage { origin: Origin::Prompt, .. } if sink.parent.is_none() => {}
             EventKind::UserMessage { text, .. } => {
                 write_user(UserBlock::Text { text: capped(text) }, &mut sink);
             }

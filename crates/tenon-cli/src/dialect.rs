@@ -1,0 +1,160 @@
+//! Which format in which dialect: what was named, what a client's surroundings imply, and which flags a
+//! dialect cannot honour.
+
+use tenon_config::Settings;
+use tenon_core::{ErrorClass, Failure};
+use tenon_wire::{Dialect, Format};
+
+use crate::args::{OutputFormat, RunArgs, Switch};
+use crate::usage::UsageError;
+
+/// What the environment says about who reads the output.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hints<'a> {
+    /// `TENON_DIALECT`.
+    pub named: Option<&'a str>,
+    /// `CLAUDE_CODE_ENTRYPOINT`: set by SDKs that cannot name a dialect.
+    pub entrypoint: Option<&'a str>,
+}
+
+/// What is written, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Output {
+    pub dialect: Dialect,
+    pub format: Format,
+}
+
+impl Output {
+    /// Before anything is known: errors of the settings themselves are written like this.
+    pub fn of_flags(args: &RunArgs, hints: Hints<'_>) -> Output {
+        let format = args.output_format.map_or(Format::Text, format_of);
+        let dialect = named(args, hints).or_else(|| implied(format, hints)).unwrap_or_default();
+        Output { dialect, format }
+    }
+}
+
+/// Flags over the environment over the settings.
+pub fn output(args: &RunArgs, hints: Hints<'_>, settings: &Settings) -> Result<Output, Failure> {
+    let format = match (args.output_format, settings.output_format.as_deref()) {
+        (Some(format), _) => format_of(format),
+        (None, Some("json")) => Format::Json,
+        (None, Some("stream-json")) => Format::StreamJson,
+        (None, Some("stream-chunk-json")) => Format::StreamChunkJson,
+        (None, _) => Format::Text,
+    };
+    let of_settings = || settings.dialect.as_deref().and_then(|name| Dialect::parse(name).ok());
+    let dialect =
+        named(args, hints).or_else(|| implied(format, hints)).or_else(of_settings).unwrap_or_default();
+    let output = Output { dialect, format };
+    check(args, output).map_err(|error| {
+        let failure = Failure::new(ErrorClass::Config, error.message);
+        match error.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })?;
+    Ok(output)
+}
+
+/// What the flags alone cannot mean together: a usage error, found before anything is read.
+pub fn check_flags(args: &RunArgs, hints: Hints<'_>) -> Result<(), UsageError> {
+    if let Some(name) = hints.named.filter(|name| !name.is_empty() && args.dialect.is_none()) {
+        Dialect::parse(name).map_err(|error| UsageError::new(format!("`TENON_DIALECT`: {error}")))?;
+    }
+    if args.output_format == Some(OutputFormat::StreamChunkJson)
+        && let Some(named) = named(args, hints).filter(|named| *named != Dialect::OpenAi)
+    {
+        return Err(UsageError::new(format!(
+            "`--output-format stream-chunk-json` is of the `openai` dialect, and `{}` was named",
+            named.name()
+        )));
+    }
+    if args.include_partial_messages
+        && !matches!(args.output_format, Some(OutputFormat::StreamJson | OutputFormat::StreamChunkJson))
+    {
+        return Err(UsageError::new("`--include-partial-messages` needs `--output-format stream-json`"));
+    }
+    check(args, Output::of_flags(args, hints))
+}
+
+/// What a dialect cannot honour is refused, never ignored.
+fn check(args: &RunArgs, output: Output) -> Result<(), UsageError> {
+    let Output { dialect, format } = output;
+    let cannot = |flag: &str, hint: &str| {
+        Err(UsageError::new(format!("the `{}` dialect has no `{flag}`", dialect.name())).hint(hint))
+    };
+    let is_json = format != Format::Text;
+    match dialect {
+        Dialect::Gemini if is_json && args.include_partial_messages => {
+            cannot("--include-partial-messages", "its `stream-json` writes answers in pieces anyway")
+        }
+        Dialect::OpenAi if is_json && args.include_partial_messages => cannot(
+            "--include-partial-messages",
+            "`--output-format stream-chunk-json` writes answers in pieces",
+        ),
+        Dialect::Gemini | Dialect::OpenAi if is_json && args.result_text == Switch::Off => {
+            cannot("--result-text", "`qwen` and `claude` have it")
+        }
+        Dialect::Qwen | Dialect::Claude | Dialect::Gemini if args.raw_ansi => {
+            cannot("--raw-ansi", "`openai` has it")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn named(args: &RunArgs, hints: Hints<'_>) -> Option<Dialect> {
+    args.dialect.map(Dialect::from).or_else(|| hints.named.and_then(|name| Dialect::parse(name).ok()))
+}
+
+fn implied(format: Format, hints: Hints<'_>) -> Option<Dialect> {
+    match format {
+        Format::StreamChunkJson => Some(Dialect::OpenAi),
+        Format::StreamJson if hints.entrypoint.is_some_and(|name| name.starts_with("sdk-")) => {
+            Some(Dialect::Claude)
+        }
+        _ => None,
+    }
+}
+
+fn format_of(format: OutputFormat) -> Format {
+    match format {
+        OutputFormat::Text => Format::Text,
+        OutputFormat::Json => Format::Json,
+        OutputFormat::StreamJson => Format::StreamJson,
+        OutputFormat::StreamChunkJson => Format::StreamChunkJson,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::Cli;
+
+    #[test]
+    fn who_names_the_dialect() {
+        let sdk = Hints { named: None, entrypoint: Some("sdk-py") };
+        let table: &[(&[&str], Hints<'_>, Option<&str>, Dialect)] = &[
+            (&[], Hints::default(), None, Dialect::Qwen),
+            (
+                &["--dialect", "gemini"],
+                Hints { named: Some("claude"), ..sdk },
+                Some("openai"),
+                Dialect::Gemini,
+            ),
+            (&[], Hints { named: Some("claude"), entrypoint: None }, Some("openai"), Dialect::Claude),
+            (&["-o", "stream-json"], sdk, Some("openai"), Dialect::Claude),
+            (&["-o", "json"], sdk, Some("openai"), Dialect::OpenAi),
+            (&["-o", "stream-json"], Hints { named: None, entrypoint: Some("cli") }, None, Dialect::Qwen),
+            (&["-o", "stream-json"], Hints { named: Some("qwen"), ..sdk }, None, Dialect::Qwen),
+            (&["-o", "stream-chunk-json"], Hints::default(), Some("gemini"), Dialect::OpenAi),
+        ];
+        for (flags, hints, setting, wanted) in table {
+            let cli = Cli::try_parse_from([&["tenon", "-p", "x"][..], flags].concat()).unwrap();
+            let settings = Settings { dialect: setting.map(str::to_owned), ..Settings::default() };
+            let chosen = output(&cli.run, *hints, &settings).unwrap();
+            assert_eq!(chosen.dialect, *wanted, "{flags:?} {hints:?} {setting:?}");
+        }
+    }
+}
