@@ -17,6 +17,8 @@ mod contract;
 mod dialects;
 #[path = "all/docs.rs"]
 mod docs;
+#[path = "all/hooks.rs"]
+mod hooks;
 #[path = "all/layout.rs"]
 mod layout;
 #[path = "all/output.rs"]

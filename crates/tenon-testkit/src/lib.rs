@@ -37,6 +37,7 @@ mod render;
 mod reply;
 mod scrub;
 mod server;
+mod web;
 mod wire;
 
 pub use captured::Captured;
@@ -48,4 +49,5 @@ pub use reply::{Gate, Reply, reply};
 pub use scrub::scrub;
 pub use serde_json::{Value, json};
 pub use server::Server;
+pub use web::{Page, Web, WebRequest};
 pub use wire::Wire;

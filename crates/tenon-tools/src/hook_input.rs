@@ -178,7 +178,7 @@ impl HookInput {
         facts.add("transcript_path", transcript.unwrap_or_default());
         facts.add("cwd", common.cwd.to_string_lossy().into_owned());
         facts.add("hook_event_name", self.event().name());
-        facts.add("timestamp", json!(Timestamp::now()));
+        facts.add("timestamp", Timestamp::now().to_iso8601());
         facts.add("permission_mode", mode);
         if let Some(agent) = agent {
             facts.add("agent_id", agent.id.as_str());

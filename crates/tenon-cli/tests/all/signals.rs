@@ -226,7 +226,7 @@ fn kill(signal: &str, child: &Child) {
 }
 
 #[track_caller]
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + SOON;
     while !done() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
@@ -239,7 +239,7 @@ fn read(path: &Path) -> String {
 }
 
 /// A process that ended and was not waited for by its new parent is not alive.
-fn is_alive(pid: u32) -> bool {
+pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = read(Path::new(&format!("/proc/{pid}/stat")));
     let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
     !matches!(state, None | Some('Z' | 'X'))

@@ -1,0 +1,837 @@
+//! Hooks with real scripts: what they are told, what they may answer, and what happens when they fail.
+
+use std::path::Path;
+
+use tenon_testkit::{Page, Run, Server, Signal, Tenon, Value, Web, json, reply};
+
+use crate::output::result_of;
+use crate::signals::{is_alive, until};
+use crate::tenon;
+
+const USER: &str = "settings.json";
+const PROJECT: &str = ".tenon/settings.json";
+/// Writes what it is told to `log`, one line for each event.
+const LOG: &str = r#"cat >> "$TENON_PROJECT_DIR/log"; echo >> "$TENON_PROJECT_DIR/log""#;
+
+fn rule(hooks: Value) -> Value {
+    json!([{ "hooks": hooks }])
+}
+
+fn command(command: &str) -> Value {
+    json!({ "type": "command", "command": command, "name": "check" })
+}
+
+fn settings(event: &str, hook: Value) -> String {
+    json!({ "hooks": { event: rule(json!([hook])) } }).to_string()
+}
+
+/// One call, then a last word.
+struct Called {
+    told: String,
+    run: Run,
+    server: Server,
+}
+
+fn call(setup: Tenon, tool: &str, input: Value) -> Called {
+    let server = Server::start([reply().call("c1", tool, input), reply().text("Done.")]);
+    let run = setup.server(&server).args(["-p", "Go.", "-o", "json"]).run();
+    assert_eq!(server.requests().len(), 2, "{run}");
+    Called { told: server.request(1).tool_result("c1"), run, server }
+}
+
+fn shell(setup: Tenon, command: &str) -> Called {
+    call(setup, "run_shell_command", json!({ "command": command }))
+}
+
+fn log_of(run: &Run) -> Vec<Value> {
+    run.read("log").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+// --- what hooks are told
+
+#[test]
+fn every_event_of_a_run_is_told_in_its_order_with_its_facts() {
+    let events = [
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PermissionRequest",
+        "PermissionDenied",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PostToolBatch",
+        "Stop",
+        "StopFailure",
+        "SessionEnd",
+    ];
+    let hooks: serde_json::Map<String, Value> =
+        events.iter().map(|event| ((*event).to_owned(), rule(json!([command(LOG)])))).collect();
+    let setup = tenon().file("a.txt", "hello\n").home_file(USER, json!({ "hooks": hooks }).to_string());
+    let server = Server::start([
+        reply()
+            .text("Looking.")
+            .call_raw("c1", "read_file", r#"{"file_path": "a.txt", "limit": 1e2}"#)
+            .call("c2", "read_file", json!({"file_path": "none.txt"}))
+            .call("c3", "write_file", json!({"file_path": "b.txt", "content": "x"})),
+        reply().text("Done."),
+    ]);
+    let run = setup.server(&server).args(["-p", "Go.", "-o", "json"]).run();
+    run.assert_code(0);
+    let log = log_of(&run);
+    let names: Vec<&str> = log.iter().map(|line| line["hook_event_name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "SessionStart",
+            "UserPromptSubmit",
+            "PreToolUse",
+            "PreToolUse",
+            "PostToolUse",
+            "PostToolUseFailure",
+            "PreToolUse",
+            "PermissionRequest",
+            "PermissionDenied",
+            "PostToolBatch",
+            "Stop",
+            "SessionEnd",
+        ]
+    );
+    let session = result_of(&run)["session_id"].clone();
+    for line in &log {
+        assert_eq!(line["session_id"], session, "{line}");
+        assert_eq!(line["cwd"], setup_dir(&run), "{line}");
+        assert_eq!(line["permission_mode"], "default", "{line}");
+        assert!(line["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{line}");
+        assert!(line["transcript_path"].is_string(), "{line}");
+    }
+    assert_eq!((&log[0]["source"], &log[0]["model"]), (&json!("startup"), &json!("test-model")));
+    assert_eq!(log[1]["prompt"], "Go.");
+    assert_eq!((&log[2]["tool_name"], &log[2]["tool_use_id"]), (&json!("read_file"), &json!("c1")));
+    // The arguments as the model wrote them, to the digit.
+    assert!(run.read("log").contains(r#""tool_input":{"file_path": "a.txt", "limit": 1e2}"#), "{run}");
+    assert_eq!(log[4]["tool_response"]["llmContent"], "hello\n");
+    assert!(log[5]["error"].as_str().unwrap().contains("none.txt"), "{}", log[5]);
+    assert_eq!(log[5]["is_interrupt"], false);
+    assert_eq!(log[7]["tool_input"]["file_path"], "b.txt");
+    assert!(log[8]["reason"].as_str().unwrap().contains("changes files"), "{}", log[8]);
+    let batch: Vec<&Value> =
+        log[9]["tool_calls"].as_array().unwrap().iter().map(|call| &call["tool_use_id"]).collect();
+    assert_eq!(batch, [&json!("c1"), &json!("c2"), &json!("c3")]);
+    assert_eq!(
+        (&log[10]["stop_hook_active"], &log[10]["last_assistant_message"]),
+        (&json!(false), &json!("Done."))
+    );
+    assert_eq!(log[11]["reason"], "completed");
+}
+
+fn setup_dir(run: &Run) -> String {
+    run.workspace().canonicalize().unwrap().display().to_string()
+}
+
+#[test]
+fn a_run_that_fails_is_told_with_its_class() {
+    let hooks = json!({ "hooks": {
+        "Stop": rule(json!([command(LOG)])),
+        "StopFailure": [{ "matcher": "turns", "hooks": [command(LOG)] }, { "matcher": "auth", "hooks": [command(LOG)] }],
+        "SessionEnd": [{ "matcher": "^failed$", "hooks": [command(LOG)] }],
+    } });
+    let server = Server::start([reply().text("Hm.").call("c1", "list_directory", json!({"path": "."}))]);
+    let run = tenon()
+        .home_file(USER, hooks.to_string())
+        .server(&server)
+        .args(["-p", "Go.", "--max-session-turns", "1"])
+        .run();
+    run.assert_code(53);
+    let log = log_of(&run);
+    assert_eq!(log.len(), 2, "{log:?}");
+    assert_eq!((&log[0]["error"], &log[0]["last_assistant_message"]), (&json!("turns"), &json!("Hm.")));
+    assert!(log[0]["error_details"].as_str().unwrap().contains("turn limit"), "{}", log[0]);
+    assert_eq!(log[1]["reason"], "failed");
+}
+
+#[test]
+fn matchers_choose_by_name_and_by_other_names() {
+    let runs = |matcher: &str| {
+        let hooks =
+            json!({ "hooks": { "PreToolUse": [{ "matcher": matcher, "hooks": [command("touch seen")] }] } });
+        let called = shell(tenon().arg("--yolo").home_file(USER, hooks.to_string()), "true");
+        called.run.workspace().join("seen").exists()
+    };
+    for (matcher, expected) in [
+        ("", true),
+        ("*", true),
+        (".*", true),
+        ("run_shell_command", true),
+        ("shell", true),
+        ("^shell", false),
+        ("Bash", true),
+        ("Edit|Bash", true),
+        // Other names are compared as a whole.
+        ("Bas", false),
+        ("Read", false),
+        ("read_file|glob", false),
+        ("^(?i)RUN_", true),
+    ] {
+        assert_eq!(runs(matcher), expected, "{matcher}");
+    }
+}
+
+#[test]
+fn commands_have_the_project_and_no_key() {
+    let hook = json!({ "type": "command", "command": "env > seen; pwd >> seen", "env": { "MINE": "a b" } });
+    let setup = tenon()
+        .home_file(USER, settings("PreToolUse", hook))
+        .env("ANTHROPIC_API_KEY", "sk-secret-anthropic")
+        .env("COPY_OF_KEY", "test-key")
+        .env("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+        .env("PLAIN", "yes");
+    let run = call(setup, "list_directory", json!({"path": "."})).run;
+    let seen = run.read("seen");
+    let dir = setup_dir(&run);
+    for expected in [
+        format!("TENON_PROJECT_DIR={dir}"),
+        format!("CLAUDE_PROJECT_DIR={dir}"),
+        format!("QWEN_PROJECT_DIR={dir}"),
+        format!("GEMINI_PROJECT_DIR={dir}"),
+        "MINE=a b".to_owned(),
+        "PLAIN=yes".to_owned(),
+        "TRACEPARENT=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned(),
+        dir.clone(),
+    ] {
+        assert!(seen.lines().any(|line| line == expected), "{expected}\n{seen}");
+    }
+    for secret in ["sk-secret-anthropic", "test-key"] {
+        assert!(!seen.contains(secret), "{seen}");
+    }
+}
+
+#[test]
+fn a_key_of_a_provider_is_not_given_to_a_hook() {
+    for hook in [
+        json!({ "type": "http", "url": "https://hooks.invalid/", "headers": { "X-Key": "$OPENAI_API_KEY" } }),
+        json!({ "type": "command", "command": "true", "env": { "K": "a-real-looking-key" } }),
+    ] {
+        let run = tenon()
+            .home_file(USER, settings("Stop", hook))
+            .env("OPENAI_API_KEY", "a-real-looking-key")
+            .args(["-p", "Go."])
+            .run();
+        run.assert_code(52);
+        assert!(run.stderr.contains("would be given the key of a model provider"), "{run}");
+        assert!(!run.stderr.contains("a-real-looking-key"), "{run}");
+    }
+}
+
+// --- what hooks answer
+
+/// What becomes of `echo ran` when a hook of the user's says this.
+#[derive(Debug)]
+struct Row<'a> {
+    script: &'a str,
+    args: &'a [&'a str],
+    ran: bool,
+    /// In what the model is told.
+    told: &'a str,
+    /// On stderr.
+    shown: &'a str,
+}
+
+#[test]
+fn answers_before_a_call() {
+    let specific = |fields: &str| {
+        format!(r#"echo '{{"hookSpecificOutput": {{"hookEventName": "PreToolUse", {fields}}}}}'"#)
+    };
+    let allow = specific(r#""permissionDecision": "allow""#);
+    let deny = specific(r#""permissionDecision": "deny", "permissionDecisionReason": "no way""#);
+    let ask = specific(r#""permissionDecision": "ask", "permissionDecisionReason": "is it fine?""#);
+    let updated = specific(r#""updatedInput": {"command": "echo changed"}"#);
+    let updated_denied = specific(r#""updatedInput": {"command": "rm -f nothing"}"#);
+    let updated_wrong = specific(r#""updatedInput": {"comand": "x"}"#);
+    let context = specific(r#""additionalContext": "mind the gap""#);
+    let yolo = &["--yolo"][..];
+    let none = &[][..];
+    let denies = &["--yolo", "--exclude-tools", "Bash(rm *)"][..];
+    let rows = [
+        // Exit codes.
+        Row { script: "true", args: yolo, ran: true, told: "Output: ran", shown: "" },
+        Row { script: "true", args: none, ran: false, told: "runs commands", shown: "" },
+        Row {
+            script: "echo why not >&2; exit 2",
+            args: yolo,
+            ran: false,
+            told: "hook refused it: why not",
+            shown: "why not",
+        },
+        Row {
+            script: r#"echo '{"reason": "by JSON"}' >&2; exit 2"#,
+            args: yolo,
+            ran: false,
+            told: "refused it: by JSON",
+            shown: "",
+        },
+        Row {
+            script: r#"echo '{"decision": "allow"}'; exit 2"#,
+            args: yolo,
+            ran: false,
+            told: "it gave no reason",
+            shown: "",
+        },
+        // Words.
+        Row { script: &allow, args: none, ran: true, told: "Output: ran", shown: "" },
+        Row {
+            script: r#"echo '{"decision": "approve"}'"#,
+            args: none,
+            ran: true,
+            told: "Output: ran",
+            shown: "",
+        },
+        Row {
+            script: &deny,
+            args: yolo,
+            ran: false,
+            told: "Denied: a `PreToolUse` hook refused it: no way",
+            shown: "no way",
+        },
+        Row {
+            script: r#"echo '{"decision": "block", "reason": "blocked"}'"#,
+            args: yolo,
+            ran: false,
+            told: "refused it: blocked",
+            shown: "",
+        },
+        // Nobody is there to be asked.
+        Row {
+            script: &ask,
+            args: yolo,
+            ran: false,
+            told: "wants somebody to agree: is it fine?",
+            shown: "nobody is there",
+        },
+        // Allowing lifts no rule and no mode.
+        Row {
+            script: &allow,
+            args: &["--exclude-tools", "Bash(echo *)"],
+            ran: false,
+            told: "denied by the rule",
+            shown: "",
+        },
+        Row {
+            script: &allow,
+            args: &["--approval-mode", "plan"],
+            ran: false,
+            told: "`plan` mode only reads",
+            shown: "",
+        },
+        Row {
+            script: &allow,
+            args: &["--settings", r#"{"permissions": {"ask": ["Bash(echo *)"]}}"#],
+            ran: false,
+            told: "asks before",
+            shown: "",
+        },
+        // Other arguments are another call.
+        Row { script: &updated, args: yolo, ran: false, told: "Output: changed", shown: "" },
+        Row { script: &updated, args: none, ran: false, told: "runs commands", shown: "" },
+        Row {
+            script: &updated_denied,
+            args: denies,
+            ran: false,
+            told: "denied by the rule `Bash(rm *)`",
+            shown: "",
+        },
+        Row {
+            script: &updated_wrong,
+            args: yolo,
+            ran: false,
+            told: "needs `command`; it does not know `comand`",
+            shown: "",
+        },
+        // Words for the model and for people.
+        Row { script: &context, args: yolo, ran: true, told: "Told by hooks:\nmind the gap", shown: "" },
+        Row {
+            script: r#"echo '{"systemMessage": "look here"}'"#,
+            args: yolo,
+            ran: true,
+            told: "Output: ran",
+            shown: "warning: the `PreToolUse` hook `check` says: look here",
+        },
+        Row { script: "echo not JSON", args: yolo, ran: true, told: "Output: ran", shown: "says: not JSON" },
+        Row {
+            script: r#"echo '["a list"]'"#,
+            args: yolo,
+            ran: true,
+            told: "Output: ran",
+            shown: r#"says: ["a list"]"#,
+        },
+        Row {
+            script: r#"echo '{"suppressOutput": true, "unknown": 1}'"#,
+            args: yolo,
+            ran: true,
+            told: "Output: ran",
+            shown: "",
+        },
+    ];
+    for row in rows {
+        let setup = tenon().home_file(USER, settings("PreToolUse", command(row.script))).args(row.args);
+        check(&row, shell(setup, "echo ran"));
+    }
+}
+
+#[track_caller]
+fn check(row: &Row<'_>, called: Called) {
+    let ran = called.told.contains("Output: ran");
+    assert_eq!(ran, row.ran, "{row:?}\n{}\n{}", called.told, called.run);
+    assert!(called.told.contains(row.told), "{row:?}\n{}\n{}", called.told, called.run);
+    assert!(called.run.stderr.contains(row.shown), "{row:?}\n{}", called.run);
+    called.run.assert_code(0);
+}
+
+#[test]
+fn a_guard_that_fails_lets_nobody_through_unless_it_is_the_projects() {
+    let failures = [
+        ("exit 1", "it exited with code 1"),
+        ("echo broken >&2; exit 7", "it exited with code 7: broken"),
+        ("kill -9 $$", "it was ended by SIGKILL"),
+        ("no-such-program-anywhere", "it exited with code 127"),
+        (r#"echo '{"decision": "allow"'"#, "its answer is not valid JSON"),
+        (r#"echo '{"decision": "dney"}'"#, "`decision` of its answer must be"),
+        (r#"echo '{"decision": 5}'"#, "`decision` of its answer must be a string"),
+        (r#"echo '{"hookSpecificOutput": []}'"#, "`hookSpecificOutput` of its answer must be an object"),
+        ("head -c 3000000 /dev/zero | tr '\\0' x", "it printed more than 1048576 bytes"),
+        ("sleep 1000", "it did not answer within 200 ms"),
+    ];
+    let hook = |script: &str, on_error: Option<&str>| {
+        let mut hook = command(script);
+        hook["timeout"] = json!(if script.starts_with("sleep") { 200 } else { 60_000 });
+        if let Some(on_error) = on_error {
+            hook["onError"] = json!(on_error);
+        }
+        settings("PreToolUse", hook)
+    };
+    for (script, why) in failures {
+        let blocked = Row { script, args: &[], ran: false, told: why, shown: why };
+        let warned = Row { script, args: &[], ran: true, told: "Output: ran", shown: why };
+        let yolo = || tenon().arg("--yolo");
+        check(&blocked, shell(yolo().home_file(USER, hook(script, None)), "echo ran"));
+        check(&warned, shell(yolo().home_file(USER, hook(script, Some("warn"))), "echo ran"));
+        let trusting = || yolo().arg("--trust-project");
+        check(&warned, shell(trusting().file(PROJECT, hook(script, None)), "echo ran"));
+        check(&blocked, shell(trusting().file(PROJECT, hook(script, Some("block"))), "echo ran"));
+        check(&blocked, shell(yolo().args(["--settings", &hook(script, None)]), "echo ran"));
+    }
+}
+
+#[test]
+fn a_failing_hook_of_another_event_only_warns() {
+    for event in ["SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolBatch", "Stop", "SessionEnd"] {
+        let setup = tenon().arg("--yolo").home_file(USER, settings(event, command("exit 9")));
+        let called = shell(setup, "echo ran");
+        called.run.assert_code(0);
+        let expected = format!("warning: the `{event}` hook `check` failed: it exited with code 9");
+        assert!(called.run.stderr.contains(&expected), "{event}\n{}", called.run);
+        assert_eq!(result_of(&called.run)["result"], "Done.");
+    }
+}
+
+#[test]
+fn hooks_of_strangers_never_run() {
+    let hook = settings("PreToolUse", command("touch seen; exit 2"));
+    let off = json!({ "disableAllHooks": true }).to_string();
+    for setup in [
+        tenon().file(PROJECT, &hook),
+        tenon().home_file(USER, &hook).arg("--safe-mode"),
+        tenon().home_file(USER, &hook).arg("--bare"),
+        tenon().home_file(USER, &hook).args(["--settings", &off]),
+        tenon().home_file(USER, &hook).args(["--setting-sources", ""]),
+    ] {
+        let called = shell(setup.arg("--yolo"), "echo ran");
+        assert!(called.told.contains("Output: ran"), "{}", called.told);
+        assert!(!called.run.workspace().join("seen").exists(), "{}", called.run);
+    }
+}
+
+#[test]
+fn a_hook_may_ignore_its_input() {
+    // Far more than a pipe holds.
+    let content = "x".repeat(1_000_000);
+    for script in ["true", "exec <&-; true", "head -c 10 > /dev/null"] {
+        let setup = tenon().arg("--yolo").home_file(USER, settings("PreToolUse", command(script)));
+        let called = call(setup, "write_file", json!({"file_path": "big.txt", "content": content}));
+        called.run.assert_code(0);
+        assert_eq!(called.run.read("big.txt").len(), content.len(), "{script}: {}", called.run);
+    }
+}
+
+#[test]
+fn a_hook_that_deletes_itself_has_answered_once() {
+    let server = Server::start([
+        reply().call("c1", "run_shell_command", json!({"command": "echo one"})),
+        reply().call("c2", "run_shell_command", json!({"command": "echo two"})),
+        reply().text("Done."),
+    ]);
+    let setup = tenon()
+        .arg("--yolo")
+        .file("guard.sh", "rm -- \"$0\"\n")
+        .home_file(USER, settings("PreToolUse", command("bash ./guard.sh")));
+    let run = setup.server(&server).args(["-p", "Go."]).run();
+    run.assert_code(0);
+    assert!(server.request(1).tool_result("c1").contains("Output: one"), "{run}");
+    assert!(server.request(2).tool_result("c2").contains("that guards it failed"), "{run}");
+}
+
+#[test]
+fn what_a_hook_leaves_running_is_stopped_at_its_deadline_and_with_the_run() {
+    let hanging = "sleep 1000 & echo $! > pid; wait";
+    let mut hook = command(hanging);
+    hook["timeout"] = json!(500);
+    let called = shell(tenon().arg("--yolo").home_file(USER, settings("PreToolUse", hook)), "echo ran");
+    assert!(called.told.contains("did not answer within 500 ms"), "{}", called.told);
+    let pid = called.run.read("pid").trim().parse().unwrap();
+    until("what the hook started is gone", || !is_alive(pid));
+
+    let server = Server::start([reply().call("c1", "run_shell_command", json!({"command": "echo ran"}))]);
+    let setup =
+        tenon().arg("--yolo").home_file(USER, settings("PreToolUse", command(hanging))).server(&server);
+    let file = setup.workspace().join("pid");
+    let mut running = setup.args(["-p", "Go."]).spawn();
+    until("the hook runs", || std::fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
+    running.signal(Signal::Terminate);
+    let run = running.wait();
+    run.assert_code(143);
+    let pid = run.read("pid").trim().parse().unwrap();
+    until("what the hook started is gone", || !is_alive(pid));
+}
+
+#[test]
+fn several_hooks_side_by_side_and_in_turn() {
+    let change = |to: &str| {
+        command(&format!(
+            r#"jq -c '{{hookSpecificOutput: {{updatedInput: {{command: (.tool_input.command + " {to}")}}}}}}'"#
+        ))
+    };
+    let with = |sequential: bool| {
+        let hooks = json!({ "hooks": { "PreToolUse": [
+            { "hooks": [change("one"), change("two")], "sequential": sequential },
+            { "hooks": [change("three")] },
+        ] } });
+        shell(tenon().arg("--yolo").home_file(USER, hooks.to_string()), "echo zero")
+    };
+    let in_turn = with(true);
+    assert!(in_turn.told.contains("Output: zero one two three\n"), "{}", in_turn.told);
+    let side_by_side = with(false);
+    assert!(side_by_side.told.contains("Output: zero one\n"), "{}", side_by_side.told);
+    assert!(side_by_side.run.stderr.contains("those of the first one count"), "{}", side_by_side.run);
+
+    // The strictest word counts, wherever it stands.
+    let say = |word: &str| command(&format!(r#"echo '{{"decision": "{word}", "reason": "{word}"}}'"#));
+    for (words, ran) in [
+        (["allow", "allow"], true),
+        (["allow", "ask"], false),
+        (["deny", "allow"], false),
+        (["ask", "deny"], false),
+    ] {
+        let hooks = json!({ "hooks": { "PreToolUse": rule(words.map(say).into()) } });
+        let called = shell(tenon().home_file(USER, hooks.to_string()), "echo ran");
+        assert_eq!(called.told.contains("Output: ran"), ran, "{words:?}: {}", called.told);
+    }
+}
+
+#[test]
+fn a_permission_request_is_answered_by_a_hook() {
+    let answer = |decision: &str| {
+        command(&format!(
+            r#"echo '{{"hookSpecificOutput": {{"hookEventName": "PermissionRequest", "decision": {decision}}}}}'"#
+        ))
+    };
+    for (decision, told) in [
+        (r#"{"behavior": "allow"}"#, "Output: ran"),
+        (r#"{"behavior": "allow", "updatedInput": {"command": "echo changed"}}"#, "Output: changed"),
+        (r#"{"behavior": "deny", "message": "not today"}"#, "`PermissionRequest` hook refused it: not today"),
+    ] {
+        let called =
+            shell(tenon().home_file(USER, settings("PermissionRequest", answer(decision))), "echo ran");
+        assert!(called.told.contains(told), "{decision}: {}", called.told);
+    }
+    // What a rule denies is never asked about.
+    let setup = tenon()
+        .home_file(USER, settings("PermissionRequest", answer(r#"{"behavior": "allow"}"#)))
+        .args(["--exclude-tools", "Bash(echo *)"]);
+    assert!(shell(setup, "echo ran").told.contains("denied by the rule"));
+}
+
+#[test]
+fn what_hooks_say_after_a_call_reaches_the_model() {
+    let context = r#"echo '{"hookSpecificOutput": {"additionalContext": "tests are red"}}'"#;
+    for (event, script, told) in [
+        ("PostToolUse", context, "Told by hooks:\ntests are red"),
+        ("PostToolUse", "echo wrong style >&2; exit 2", "A `PostToolUse` hook objects: wrong style"),
+        ("PostToolUse", r#"echo '{"decision": "block", "reason": "r"}'"#, "hook objects: r"),
+    ] {
+        let setup = tenon().arg("--yolo").home_file(USER, settings(event, command(script)));
+        let called = shell(setup, "echo ran");
+        assert!(called.told.contains("Output: ran") && called.told.contains(told), "{}", called.told);
+        // Clients are shown the tool's words, not the hooks'.
+        assert!(!called.run.stdout.contains(told), "{}", called.run);
+    }
+    let setup = tenon().home_file(USER, settings("PostToolUseFailure", command(context)));
+    let failed = call(setup, "read_file", json!({"file_path": "none"}));
+    assert!(failed.told.contains("tests are red"), "{}", failed.told);
+    let setup = tenon().arg("--yolo").home_file(USER, settings("PostToolBatch", command(context)));
+    let batch = shell(setup, "echo ran");
+    assert!(batch.server.request(1).last_message().to_string().contains("tests are red"), "{}", batch.run);
+}
+
+#[test]
+fn the_beginning_of_a_run_may_add_and_refuse() {
+    let say = |text: &str| {
+        command(&format!(r#"echo '{{"hookSpecificOutput": {{"additionalContext": "{text}"}}}}'"#))
+    };
+    let hooks = json!({ "hooks": {
+        "SessionStart": [{ "matcher": "startup", "hooks": [say("from the start")] }, { "matcher": "resume", "hooks": [say("resumed")] }],
+        "UserPromptSubmit": rule(json!([say("from the prompt")])),
+    } });
+    let server = Server::start([reply().text("Hello.")]);
+    let run = tenon().home_file(USER, hooks.to_string()).server(&server).args(["-p", "Hi."]).run();
+    run.assert_code(0);
+    let asked = server.request(0).user_text();
+    assert!(asked.starts_with("Hi.") && asked.contains("from the start\n\nfrom the prompt"), "{asked}");
+    assert!(!asked.contains("resumed"), "{asked}");
+
+    let server = Server::start([]);
+    let run = tenon()
+        .home_file(USER, settings("UserPromptSubmit", command("echo it names a customer >&2; exit 2")))
+        .server(&server)
+        .args(["-p", "Hi.", "-o", "json"])
+        .run();
+    run.assert_code(1);
+    let error = result_of(&run)["error"].clone();
+    assert_eq!(error["class"], "refused");
+    assert_eq!(error["message"], "a `UserPromptSubmit` hook refused the prompt: it names a customer");
+}
+
+#[test]
+fn a_hook_ends_the_run() {
+    for event in ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch"] {
+        let stop = command(r#"echo '{"continue": false, "stopReason": "enough"}'"#);
+        let server = Server::start([
+            reply().call("c1", "run_shell_command", json!({"command": "echo ran > ran"})),
+            reply().text("Not asked."),
+        ]);
+        let run = tenon()
+            .arg("--yolo")
+            .home_file(USER, settings(event, stop))
+            .server(&server)
+            .args(["-p", "Go.", "-o", "json"])
+            .run();
+        run.assert_code(1);
+        let error = result_of(&run)["error"].clone();
+        assert_eq!(error["class"], "refused", "{run}");
+        assert_eq!(error["message"], format!("a `{event}` hook stopped the run: enough"));
+        assert!(server.requests().len() <= 1, "{event}: {run}");
+        assert_eq!(run.workspace().join("ran").exists(), event.starts_with("Post"), "{event}");
+    }
+}
+
+#[test]
+fn a_stop_hook_sends_the_model_back_to_work_until_the_cap() {
+    let server = Server::start([reply().text("Done?"), reply().text("Done??"), reply().text("Done!")]);
+    let script = format!(r#"{LOG}; [ "$(wc -l < log)" -gt 2 ] || {{ echo "run the tests" >&2; exit 2; }}"#);
+    let run =
+        tenon().home_file(USER, settings("Stop", command(&script))).server(&server).args(["-p", "Go."]).run();
+    run.assert_code(0);
+    assert_eq!(run.stdout, "Done!\n");
+    let asked = server.request(1).last_message().to_string();
+    assert!(asked.contains("A `Stop` hook does not let you stop yet: run the tests"), "{asked}");
+    let active: Vec<Value> = log_of(&run).iter().map(|line| line["stop_hook_active"].clone()).collect();
+    assert_eq!(active, [false, true, true]);
+
+    let mut with_cap: Value =
+        serde_json::from_str(&settings("Stop", command("echo never >&2; exit 2"))).unwrap();
+    for cap in [0, 2] {
+        with_cap["stopHookBlockingCap"] = json!(cap);
+        let server = Server::start((0..=cap).map(|_| reply().text("Done.")));
+        let run = tenon().home_file(USER, with_cap.to_string()).server(&server).args(["-p", "Go."]).run();
+        run.assert_code(0);
+        server.assert_script_done();
+        assert!(run.stderr.contains(&format!("after {cap} times (`stopHookBlockingCap`)")), "{run}");
+    }
+}
+
+#[test]
+fn an_async_hook_is_not_waited_for_and_not_asked() {
+    let mut hook = command("cat > told; sleep 0.2; touch finished; exit 2");
+    hook["async"] = json!(true);
+    let called = shell(tenon().arg("--yolo").home_file(USER, settings("PreToolUse", hook)), "echo ran");
+    assert!(called.told.contains("Output: ran"), "{}", called.told);
+    // It may come to its end, for a while, before the program does.
+    assert!(called.run.workspace().join("finished").exists(), "{}", called.run);
+    assert!(called.run.read("told").contains("PreToolUse"));
+}
+
+// --- the final answer
+
+const SCHEMA: &str = r#"{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}"#;
+
+fn answer(setup: Tenon, answers: &[&str]) -> (Server, Run) {
+    let replies = answers
+        .iter()
+        .enumerate()
+        .map(|(n, answer)| reply().call_raw(&format!("c{n}"), "structured_output", answer));
+    let server = Server::start(replies);
+    let run = setup.server(&server).args(["-p", "Go.", "-o", "json", "--json-schema", SCHEMA]).run();
+    (server, run)
+}
+
+#[test]
+fn hooks_see_the_final_answer_as_it_was_written() {
+    let hooks = json!({ "hooks": {
+        "PreToolUse": rule(json!([command(LOG)])),
+        "PostToolUse": rule(json!([command(LOG)])),
+        "PostToolUseFailure": rule(json!([command(LOG)])),
+        "Stop": rule(json!([command(LOG)])),
+    } });
+    let setup = tenon().home_file(USER, hooks.to_string());
+    let (_, run) = answer(setup, &[r#"{"n": "marker-1"}"#, r#"{"n": 12e0, "marker": 2}"#]);
+    run.assert_code(0);
+    let log = run.read("log");
+    let names: Vec<Value> = log_of(&run).iter().map(|line| line["hook_event_name"].clone()).collect();
+    assert_eq!(names, ["PreToolUse", "PostToolUseFailure", "PreToolUse", "PostToolUse", "Stop"]);
+    assert!(log.contains(r#""tool_name":"structured_output","tool_input":{"n": "marker-1"}"#), "{log}");
+    assert!(log.contains(r#""tool_input":{"n": 12e0, "marker": 2}"#), "{log}");
+}
+
+#[test]
+fn a_hook_may_refuse_and_change_the_final_answer() {
+    let refuse = r#"jq -e '.tool_input.n > 5' > /dev/null || { echo "n is too small" >&2; exit 2; }"#;
+    let setup = tenon().home_file(USER, settings("PreToolUse", command(refuse)));
+    let (server, run) = answer(setup, &[r#"{"n": 1}"#, r#"{"n": 7}"#]);
+    run.assert_code(0);
+    assert_eq!(result_of(&run)["structured_result"], json!({"n": 7}));
+    assert!(server.request(1).tool_result("c0").contains("the answer was refused: n is too small"), "{run}");
+    // What a hook says about a payload may quote it.
+    assert!(!run.stderr.contains("too small"), "{run}");
+
+    let change = r#"echo '{"hookSpecificOutput": {"updatedInput": {"n": 99}}}'"#;
+    let (_, run) = answer(tenon().home_file(USER, settings("PreToolUse", command(change))), &[r#"{"n": 1}"#]);
+    assert_eq!(result_of(&run)["structured_result"], json!({"n": 99}));
+
+    // What it is changed to is checked like anything else.
+    let change = r#"echo '{"hookSpecificOutput": {"updatedInput": {"n": "x"}}}'"#;
+    let setup = tenon().home_file(USER, settings("PreToolUse", command(change)));
+    let (_, run) = answer(setup.args(["--max-schema-retries", "0"]), &[r#"{"n": 1}"#]);
+    run.assert_code(53);
+    // An accepted answer is not undone.
+    for event in ["PostToolUse", "Stop"] {
+        let hook = command(r#"echo '{"continue": false, "decision": "block", "reason": "marker"}'"#);
+        let (_, run) = answer(tenon().home_file(USER, settings(event, hook)), &[r#"{"n": 1}"#]);
+        run.assert_code(0);
+        assert_eq!(result_of(&run)["structured_result"], json!({"n": 1}), "{event}");
+    }
+}
+
+#[test]
+fn what_hooks_say_about_a_payload_is_not_shown() {
+    for script in [r#"jq -r '{systemMessage: (.tool_input | tostring)} | tostring'"#, "cat >&2; exit 1"] {
+        for event in ["PreToolUse", "PostToolUse"] {
+            let mut hook = command(script);
+            hook["onError"] = json!("warn");
+            let setup = tenon().home_file(USER, settings(event, hook)).arg("--verbose");
+            let (_, run) = answer(setup, &[r#"{"n": 424242}"#]);
+            run.assert_code(0);
+            assert!(!run.stderr.contains("424242"), "{run}");
+            assert!(run.stderr.contains("not shown, it may quote the payload"), "{run}");
+        }
+    }
+}
+
+// --- HTTP
+
+fn posted(web: &Web, path: &str) -> Value {
+    json!({ "type": "http", "url": format!("{}{path}", web.origin()), "headers": { "X-Team": "tools" } })
+}
+
+#[test]
+fn http_hooks_are_posted_to_and_answer() {
+    let web = Web::start(|request| match request.path.as_str() {
+        "/deny" => Page::json(&json!({"decision": "deny", "reason": "by HTTP"})),
+        "/empty" => Page::new("text/plain", "").status(204),
+        "/words" => Page::new("text/plain", "all fine"),
+        "/broken" => Page::json(&json!({"decision": "deny"})).status(500),
+        "/elsewhere" => Page::redirect("/deny"),
+        "/huge" => Page::new("text/plain", "x".repeat(65_536)).endless(),
+        "/silent" => Page::new("application/json", "{").then_silence(),
+        _ => Page::new("text/plain", "").status(404),
+    });
+    for (path, ran, told) in [
+        ("/deny", false, "refused it: by HTTP"),
+        ("/empty", true, "Output: ran"),
+        ("/words", true, "Output: ran"),
+        ("/broken", false, "it answered with status 500"),
+        ("/elsewhere", false, "it answered with status 302"),
+        ("/huge", false, "it answered with more than 1048576 bytes"),
+        ("/silent", false, "it did not answer within 1000 ms"),
+    ] {
+        let mut hook = posted(&web, path);
+        hook["timeout"] = json!(if path == "/silent" { 1 } else { 60 });
+        let called = shell(tenon().arg("--yolo").home_file(USER, settings("PreToolUse", hook)), "echo ran");
+        assert_eq!(called.told.contains("Output: ran"), ran, "{path}: {}", called.told);
+        assert!(called.told.contains(told), "{path}: {}", called.told);
+        let request = web.requests().pop().unwrap();
+        assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", path));
+        assert_eq!(request.header("x-team"), Some("tools"));
+        assert_eq!(request.header("authorization"), None);
+        assert_eq!(request.header("content-type"), Some("application/json"));
+        assert_eq!(request.json()["tool_input"]["command"], "echo ran");
+        assert_eq!(request.json()["hook_event_name"], "PreToolUse");
+    }
+    // Nobody listens there.
+    let port = web.port();
+    drop(web);
+    let hook = json!({ "type": "http", "url": format!("http://127.0.0.1:{port}/") });
+    let called = shell(tenon().arg("--yolo").home_file(USER, settings("PreToolUse", hook)), "echo ran");
+    assert!(called.told.contains("it was not reached"), "{}", called.told);
+}
+
+#[test]
+fn verbose_runs_tell_of_hooks() {
+    let mut hook = command("true");
+    hook["statusMessage"] = json!("Looking at it");
+    let setup = tenon().args(["--yolo", "--verbose"]).home_file(USER, settings("PreToolUse", hook));
+    let called = shell(setup, "echo ran");
+    for line in ["hook: PreToolUse: Looking at it", "hook: PreToolUse: check success in "] {
+        assert!(called.run.stderr.contains(line), "{}", called.run);
+    }
+}
+
+#[test]
+fn mistakes_in_hooks_are_found_before_anything_runs() {
+    let server = Server::start([]);
+    for (hooks, expected) in [
+        (r#"{"PreTolUse": []}"#, "did you mean `PreToolUse`?"),
+        (r#"{"Notification": []}"#, "never happens in tenon"),
+        (r#"{"Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]}"#, "tenon has no such hooks"),
+        (r#"{"PreToolUse": [{"matcher": "(", "hooks": []}]}"#, "not a regular expression"),
+        (r#"{"PreToolUse": [{"matcher": "(\\w{100}){100}{100}", "hooks": []}]}"#, "not a regular expression"),
+    ] {
+        let run = tenon()
+            .home_file(USER, format!(r#"{{"hooks": {hooks}}}"#))
+            .server(&server)
+            .args(["-p", "Go."])
+            .run();
+        run.assert_code(52);
+        assert!(run.stderr.contains(expected), "{run}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_gone_fails_the_hook_and_not_the_run() {
+    let called = {
+        let setup = tenon().file("sub/keep", "").arg("--yolo");
+        let folder = setup.workspace().join("sub");
+        let gone = move |path: &Path| std::fs::remove_dir_all(path).is_ok();
+        assert!(gone(&folder));
+        shell(setup.home_file(USER, settings("PostToolUse", command("cd sub || exit 3"))), "echo ran")
+    };
+    called.run.assert_code(0);
+    assert!(called.run.stderr.contains("failed: it exited with code 3"), "{}", called.run);
+}
