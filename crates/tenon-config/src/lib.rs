@@ -34,6 +34,7 @@ mod reader;
 mod secret_env;
 mod settings;
 mod surroundings;
+mod telemetry_settings;
 mod tighten;
 pub mod trust;
 
@@ -55,4 +56,5 @@ pub use settings::{
     Context, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
 };
 pub use surroundings::Surroundings;
+pub use telemetry_settings::TelemetrySettings;
 pub use tighten::tighten;

@@ -20,6 +20,7 @@ use crate::reader::{Reader, Unknown};
 use crate::settings::{
     Context, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
 };
+use crate::telemetry_settings;
 
 const KEYS: [&str; 19] = [
     "$schema",
@@ -108,7 +109,7 @@ fn read_key(reader: &mut Reader<'_>, settings: &mut Settings, key: &str, node: &
         "retry" => settings.retry = retry(reader, node),
         "prices" => settings.prices = read_prices(reader, node),
         "context" => settings.context = context(reader, node),
-        "telemetry" => settings.telemetry = reader.kept(key, node),
+        "telemetry" => settings.telemetry = telemetry_settings::read(reader, node),
         "sandbox" => settings.sandbox = sandbox(reader, node),
         "tools" => settings.tools = tools(reader, node),
         "timeouts" => settings.timeouts = timeouts(reader, node),
@@ -165,7 +166,7 @@ fn variable_name(reader: &mut Reader<'_>, path: &str, node: &Node<'_>) -> Option
     None
 }
 
-fn headers(reader: &mut Reader<'_>, path: &str, node: &Node<'_>) -> BTreeMap<String, String> {
+pub(crate) fn headers(reader: &mut Reader<'_>, path: &str, node: &Node<'_>) -> BTreeMap<String, String> {
     let Some(object) = reader.object(path, node) else { return BTreeMap::new() };
     let mut headers = BTreeMap::new();
     for property in &object.properties {

@@ -169,6 +169,14 @@ impl<'a> Reader<'a> {
         string.map(|string| string.value.as_ref())
     }
 
+    pub(crate) fn boolean(&mut self, path: &str, node: &Node<'_>) -> Option<bool> {
+        let Node::BooleanLit(boolean) = node else {
+            self.wrong_type(path, "true or false", node);
+            return None;
+        };
+        Some(boolean.value)
+    }
+
     pub(crate) fn one_of(&mut self, path: &str, node: &Node<'_>, allowed: &[&str]) -> Option<String> {
         let value = self.string(path, node)?;
         if allowed.contains(&value.as_str()) {

@@ -24,8 +24,22 @@ const OTHER_MODEL_KEYS: [&str; 12] = [
     "ZHIPUAI_API_KEY",
 ];
 
-/// The key variables of model providers, every `apiKeyEnv`, the variable `named` by a flag, and any variable
-/// that holds one of those keys or part of a provider's header, without those that
+/// Keys for a collector of telemetry, and where they could hide.
+const TELEMETRY_HEADERS: [&str; 4] = [
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+];
+const TELEMETRY_ENDPOINTS: [&str; 4] = [
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+];
+
+/// The key variables of model providers, the headers for a collector, every `apiKeyEnv`, the variable `named` by a flag, and any variable
+/// that holds one of those keys or part of such a header, without those that
 /// `tools.shell.passEnv` lets through. Sorted.
 pub fn secret_env_names(
     settings: &Settings,
@@ -37,11 +51,18 @@ pub fn secret_env_names(
     let own = settings.providers.iter().filter_map(|(_, provider)| provider.api_key_env.as_ref());
     let mut names: BTreeSet<&str> = table.chain(own).map(String::as_str).chain(named).collect();
     names.extend(OTHER_MODEL_KEYS);
+    names.extend(TELEMETRY_HEADERS);
+    // An address with a name and a password in it.
+    names.extend(
+        TELEMETRY_ENDPOINTS.iter().filter(|name| env.get(**name).is_some_and(|url| url.contains('@'))),
+    );
     let long = |value: &&str| value.len() >= MIN_KEY_BYTES;
     let keys: BTreeSet<&str> =
         names.iter().filter_map(|name| env.get(*name)).map(|key| key.trim()).filter(long).collect();
+    let of_collectors = TELEMETRY_HEADERS.iter().filter_map(|name| env.get(*name));
+    let of_providers = settings.providers.iter().flat_map(|(_, provider)| provider.headers.values());
     let headers: Vec<&String> =
-        settings.providers.iter().flat_map(|(_, provider)| provider.headers.values()).collect();
+        of_providers.chain(settings.telemetry.headers.values()).chain(of_collectors).collect();
     let holds_a_secret = |value: &str| {
         let value = value.trim();
         keys.iter().any(|key| value.contains(key))

@@ -11,6 +11,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tenon_core::{ApprovalMode, HookLayer, HookRule, Price};
 
+use crate::telemetry_settings::TelemetrySettings;
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     pub model: Option<String>,
@@ -34,7 +36,7 @@ pub struct Settings {
     /// By model, `provider/model`, or the beginning of a name and `*`.
     pub prices: BTreeMap<String, Price>,
     pub context: Context,
-    pub telemetry: Map<String, Value>,
+    pub telemetry: TelemetrySettings,
     pub sandbox: Map<String, Value>,
     pub tools: ToolSettings,
     pub timeouts: Timeouts,
@@ -62,7 +64,7 @@ impl Settings {
             retry: self.retry.overlaid(higher.retry),
             prices: self.prices.into_iter().chain(higher.prices).collect(),
             context: self.context.overlaid(higher.context),
-            telemetry: replace_by_name(self.telemetry, higher.telemetry),
+            telemetry: self.telemetry.overlaid(higher.telemetry),
             sandbox: replace_by_name(self.sandbox, higher.sandbox),
             tools: self.tools.overlaid(higher.tools),
             timeouts: self.timeouts.overlaid(higher.timeouts),

@@ -84,7 +84,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-fn names_a_secret(header: &str) -> bool {
+pub(crate) fn names_a_secret(header: &str) -> bool {
     let header = header.to_ascii_lowercase();
     ["auth", "key", "token", "secret", "cookie", "credential", "password"]
         .iter()

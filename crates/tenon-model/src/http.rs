@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use reqwest::{Certificate, Client, NoProxy, Proxy, Url};
-use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError};
+use tenon_core::{BoxFut, Cancel, ErrorClass, ModelError, Secret};
 use tokio::time::{Instant, timeout_at};
 
-use crate::endpoint::{is_loopback_url, shown_url};
+use crate::endpoint::{is_loopback_url, names_a_secret, shown_url};
 use crate::errors::{config, half_an_answer, network, seconds};
 use crate::{ByteStream, HttpRequest, HttpResponse, Transport};
 
@@ -47,6 +47,9 @@ pub struct Timeouts {
     /// Between two pieces of the answer.
     pub idle: Duration,
 }
+
+/// What an answer that nobody reads may be long before its connection is given up.
+const MAX_IGNORED: usize = 64 * 1024;
 
 /// Signs of life keep a connection open for this many times `idle`; then some of the answer must have come.
 /// Models that think for minutes and show nothing of it are real, those that do so for ten are rare.
@@ -90,20 +93,49 @@ impl Http {
         client.as_ref().map_err(Clone::clone)
     }
 
-    async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, ModelError> {
-        let shown = shown_url(&request.url);
-        let url = Url::parse(&request.url).map_err(|error| {
+    /// Hands bytes to a server and says what status it answered with. For whoever is no model: nothing of the
+    /// answer is kept. Headers whose names say so are taken for secrets.
+    pub async fn deliver(
+        &self,
+        url: &str,
+        headers: impl IntoIterator<Item = (String, String)>,
+        body: Vec<u8>,
+    ) -> Result<u16, ModelError> {
+        let (secret, plain): (Vec<_>, Vec<_>) =
+            headers.into_iter().partition(|(name, _)| names_a_secret(name));
+        let secret: Vec<_> = secret.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
+        let mut response = self.exchange(url, &plain, &secret, body.into()).await?;
+        let mut read = 0;
+        // Read to its end, so that the connection can be used again.
+        while let Some(Ok(piece)) = response.body.next().await {
+            read += piece.len();
+            if read > MAX_IGNORED {
+                break;
+            }
+        }
+        Ok(response.status)
+    }
+
+    async fn exchange(
+        &self,
+        url: &str,
+        headers: &[(String, String)],
+        secret_headers: &[(String, Secret)],
+        body: reqwest::Body,
+    ) -> Result<HttpResponse, ModelError> {
+        let shown = shown_url(url);
+        let url = Url::parse(url).map_err(|error| {
             config(
                 format!("`{shown}` is not a URL: {error}"),
                 "the base URL looks like `https://api.example.com/v1`",
             )
         })?;
-        refuse_keys_in_the_clear(&request, &url, &shown)?;
+        refuse_keys_in_the_clear(secret_headers, &url, &shown)?;
         let mut call = self.client(&url)?.post(url);
-        for (name, value) in &request.headers {
+        for (name, value) in headers {
             call = call.header(name, value);
         }
-        for (name, value) in &request.secret_headers {
+        for (name, value) in secret_headers {
             let mut value = reqwest::header::HeaderValue::from_str(value.expose().trim()).map_err(|_| {
                 config(
                     format!("the value for the header `{name}` contains characters that cannot be sent"),
@@ -115,7 +147,7 @@ impl Http {
         }
         let timeouts = self.options.timeouts;
         let first_byte = Instant::now() + timeouts.first_byte;
-        let response = match timeout_at(first_byte, call.body(request.body).send()).await {
+        let response = match timeout_at(first_byte, call.body(body).send()).await {
             Err(_) => return Err(no_first_byte(&shown, timeouts)),
             Ok(Err(error)) => return Err(send_failed(&error, &shown, timeouts)),
             Ok(Ok(response)) => response,
@@ -126,14 +158,16 @@ impl Http {
             .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
             .collect();
         let status = response.status().as_u16();
-        Ok(HttpResponse { status, headers, body: body(response, shown, first_byte, timeouts) })
+        Ok(HttpResponse { status, headers, body: pieces(response, shown, first_byte, timeouts) })
     }
 }
 
 impl Transport for Http {
     fn send(&self, exchange: HttpRequest, cancel: Cancel) -> BoxFut<'_, Result<HttpResponse, ModelError>> {
         Box::pin(async move {
-            match cancel.run_until_cancelled(self.exchange(exchange)).await {
+            let HttpRequest { url, headers, secret_headers, body } = exchange;
+            let answer = self.exchange(&url, &headers, &secret_headers, body.into());
+            match cancel.run_until_cancelled(answer).await {
                 Some(answer) => answer,
                 None => Err(ModelError::new(ErrorClass::Internal, "the request was cancelled")),
             }
@@ -207,8 +241,12 @@ fn root_certificates(file: &PathBuf) -> Result<Vec<Certificate>, ModelError> {
     }
 }
 
-fn refuse_keys_in_the_clear(request: &HttpRequest, url: &Url, shown: &str) -> Result<(), ModelError> {
-    let has_secret = !request.secret_headers.is_empty() || url.password().is_some();
+fn refuse_keys_in_the_clear(
+    secret_headers: &[(String, Secret)],
+    url: &Url,
+    shown: &str,
+) -> Result<(), ModelError> {
+    let has_secret = !secret_headers.is_empty() || url.password().is_some();
     if url.scheme() == "http" && has_secret && !is_loopback_url(url) {
         return Err(config(
             format!("the key would travel unencrypted to `{shown}`"),
@@ -219,7 +257,7 @@ fn refuse_keys_in_the_clear(request: &HttpRequest, url: &Url, shown: &str) -> Re
 }
 
 /// The body, with a deadline on every piece.
-fn body(response: reqwest::Response, shown: String, first_byte: Instant, timeouts: Timeouts) -> ByteStream {
+fn pieces(response: reqwest::Response, shown: String, first_byte: Instant, timeouts: Timeouts) -> ByteStream {
     let start = (response.bytes_stream().boxed(), Waiting::ForFirstByte(shown));
     Box::pin(stream::unfold(Some(start), move |state| async move {
         let (mut chunks, waiting) = state?;

@@ -19,14 +19,6 @@ const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
 
-/// Variables that may hold keys, and so are kept from children.
-pub const SECRET_VARIABLES: [&str; 4] = [
-    HEADERS,
-    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
-    "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
-];
-
 /// What the settings say under `telemetry`.
 #[derive(Clone, Default)]
 pub struct Given {
@@ -66,9 +58,6 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The names under which settings and variables know it.
-    pub const NAMES: [&str; 2] = ["http/protobuf", "http/json"];
-
     pub fn content_type(self) -> &'static str {
         match self {
             Protocol::Protobuf => "application/x-protobuf",
@@ -151,7 +140,9 @@ fn target(given: &Given, env: Env<'_>, kind: &Kind) -> Result<Option<Target>, Co
         (None, None, Some(base)) => below(address(base, "telemetry.endpoint")?, kind.path),
         (None, None, None) => return Ok(None),
     };
-    let mut headers = given.headers.clone();
+    // The settings' headers hold keys for the settings' collector, and for no other.
+    let own_collector = env.get(kind.endpoint).or(env.get(ENDPOINT)).is_none();
+    let mut headers = if own_collector { given.headers.clone() } else { BTreeMap::new() };
     for source in [HEADERS, kind.headers] {
         headers.extend(env.list(source)?);
     }

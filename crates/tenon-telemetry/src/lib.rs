@@ -21,7 +21,7 @@ mod names;
 mod protobuf;
 mod watch;
 
-pub use config::{Config, ConfigError, Given, Protocol, SECRET_VARIABLES, Target, configure};
+pub use config::{Config, ConfigError, Given, Protocol, Target, configure};
 pub use exporter::{Exporter, Observed, Parcel, Post, Signal, Undelivered};
 pub use names::SCHEMA_URL;
 pub use watch::Place;

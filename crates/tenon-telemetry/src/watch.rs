@@ -67,28 +67,20 @@ impl Watch {
 
     /// Whether [`Watch::see`] would do anything with it: most events are pieces of answers.
     pub(crate) fn cares_about(kind: &EventKind) -> bool {
-        match kind {
+        matches!(
+            kind,
             EventKind::RunStarted(_)
-            | EventKind::Asking { .. }
-            | EventKind::TurnFinished { .. }
-            | EventKind::ToolStarted { .. }
-            | EventKind::ToolFinished(_)
-            | EventKind::Retrying { .. }
-            | EventKind::ModelFallback { .. }
-            | EventKind::Compacted { .. }
-            | EventKind::TaskStarted(_)
-            | EventKind::TaskEnded(_)
-            | EventKind::RunFinished(_) => true,
-            EventKind::TurnStarted { .. }
-            | EventKind::PartStarted { .. }
-            | EventKind::PartDelta { .. }
-            | EventKind::PartStopped { .. }
-            | EventKind::StructuredPartial { .. }
-            | EventKind::ToolProgress { .. }
-            | EventKind::UserMessage { .. }
-            | EventKind::Warning { .. }
-            | EventKind::Heartbeat => false,
-        }
+                | EventKind::Asking { .. }
+                | EventKind::TurnFinished { .. }
+                | EventKind::ToolStarted { .. }
+                | EventKind::ToolFinished(_)
+                | EventKind::Retrying { .. }
+                | EventKind::ModelFallback { .. }
+                | EventKind::Compacted { .. }
+                | EventKind::TaskStarted(_)
+                | EventKind::TaskEnded(_)
+                | EventKind::RunFinished(_)
+        )
     }
 
     /// The spans that this event ends.

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use serde_json::{Map, json};
 use tenon_config::{
     Context, Expand, Limit, Limits, ModelFlags, Permissions, Provider, Retry, Settings, ShellSettings,
-    Timeouts, ToolSettings, choose_model, is_loopback_url, parse_duration, read_settings, tighten,
+    TelemetrySettings, Timeouts, ToolSettings, choose_model, is_loopback_url, parse_duration, read_settings,
+    tighten,
 };
 use tenon_core::{
     ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait, Price,
@@ -143,7 +144,11 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             retry: Retry { attempts, ..Retry::default() },
             prices: prices.keys().map(|name| (name.clone(), Price::FREE)).collect(),
             context: Context { window: seconds, ..Context::default() },
-            telemetry,
+            telemetry: TelemetrySettings {
+                endpoint: telemetry.keys().next().cloned(),
+                headers: telemetry.into_iter().map(|(name, _)| (name.clone(), name)).collect(),
+                ..TelemetrySettings::default()
+            },
             sandbox,
             tools: ToolSettings { core, exclude, shell: ShellSettings { pass_env, ..Default::default() } },
             timeouts: Timeouts { connect: seconds.map(Duration::from_secs), ..Timeouts::default() },

@@ -337,12 +337,12 @@ fn nothing_and_comments_alone_are_empty_settings() {
 fn depth_does_not_overflow_the_stack() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         for depth in [65, 300, 600, 1_000_000] {
-            let text = format!("{{\"telemetry\": {}1{}}}", open.repeat(depth), close.repeat(depth));
+            let text = format!("{{\"mcpServers\": {}1{}}}", open.repeat(depth), close.repeat(depth));
             let (errors, _) = problems(&text);
             assert!(!errors.is_empty(), "{depth}");
         }
     }
-    let fine = format!("{{\"telemetry\": {}1{}}}", "{\"a\":".repeat(62), "}".repeat(62));
+    let fine = format!("{{\"mcpServers\": {}1{}}}", "{\"a\":".repeat(62), "}".repeat(62));
     assert_eq!(problems(&fine), (vec![], vec![]));
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tenon_config::{
-    Context, Expand, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts,
-    ToolSettings, read_settings,
+    Context, Expand, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, TelemetrySettings,
+    Timeouts, ToolSettings, read_settings,
 };
 use tenon_core::{
     Above, ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait,
@@ -42,7 +42,8 @@ pub const EVERY_KEY: &str = r#"
   "retry": { "attempts": 2, "baseMs": 10, "maxTotalMs": 1000 },
   "prices": { "openai/gpt-x": { "input": 1.5, "output": 6, "cacheRead": 0.15, "above": [{ "tokens": 1000, "input": 3, "output": 12 }] } },
   "context": { "window": 32000, "compactAt": 0.5 },
-  "telemetry": { "endpoint": "http://127.0.0.1:4318" },
+  "telemetry": { "enabled": true, "endpoint": "http://127.0.0.1:4318", "protocol": "http/json",
+    "headers": { "x-tenant": "a" }, "serviceName": "bot", "resourceAttributes": { "team": "x" } },
   "sandbox": { "mode": "require", "network": "deny", "secretFolders": ["~/.vault"] },
   "tools": {
     "core": ["read_file"],
@@ -112,7 +113,14 @@ fn every_key_is_read() {
             },
         )]),
         context: Context { window: Some(32000), compact_at: Some(0.5) },
-        telemetry: map(json!({ "endpoint": "http://127.0.0.1:4318" })),
+        telemetry: TelemetrySettings {
+            enabled: Some(true),
+            endpoint: Some("http://127.0.0.1:4318".to_owned()),
+            protocol: Some("http/json".to_owned()),
+            headers: [("x-tenant".to_owned(), "a".to_owned())].into(),
+            service_name: Some("bot".to_owned()),
+            resource_attributes: [("team".to_owned(), "x".to_owned())].into(),
+        },
         sandbox: map(json!({ "mode": "require", "network": "deny", "secretFolders": ["~/.vault"] })),
         tools: ToolSettings {
             core: Some(strings(&["read_file"])),
@@ -281,10 +289,10 @@ fn strings_of_user_settings_expand_variables() {
         ("日$A本", "日one本"),
     ];
     for (text, expected) in table {
-        let text = json!({ "telemetry": { "x": [text] } }).to_string();
+        let text = json!({ "mcpServers": { "x": { "args": [text] } } }).to_string();
         let layer = read_settings(&text, Path::new("s.json"), Expand::From(&env));
         assert_eq!(layer.errors, []);
-        assert_eq!(layer.settings.telemetry["x"][0], expected, "{text}");
+        assert_eq!(layer.settings.mcp_servers["x"]["args"][0], expected, "{text}");
     }
 }
 
