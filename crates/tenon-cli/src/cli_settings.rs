@@ -24,14 +24,12 @@ pub fn unsupported(settings: &Settings) -> Result<Vec<String>, Failure> {
     let idle = [
         ("mcpServers", !settings.mcp_servers.is_empty()),
         ("sandbox", !settings.sandbox.is_empty() && sandbox("mode") != Some("off")),
-        ("telemetry", !settings.telemetry.is_empty()),
         ("mcp.allowed", settings.mcp_allowed.is_some()),
         ("timeouts.canUseTool", settings.timeouts.can_use_tool.is_some()),
         ("timeouts.hookCallback", settings.timeouts.hook_callback.is_some()),
         ("timeouts.mcpMessage", settings.timeouts.mcp_message.is_some()),
         ("timeouts.mcpStart", settings.timeouts.mcp_start.is_some()),
         ("timeouts.shutdown", settings.timeouts.shutdown.is_some()),
-        ("timeouts.telemetryFlush", settings.timeouts.telemetry_flush.is_some()),
     ];
     let given = idle.iter().filter(|(_, given)| *given);
     Ok(given.map(|(key, _)| format!("`{key}` of the settings has no effect in this version")).collect())

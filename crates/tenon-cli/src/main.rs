@@ -24,7 +24,7 @@ mod stdin;
 mod stdout;
 mod surroundings;
 mod sys;
-mod trace;
+mod telemetry;
 mod trust_command;
 mod usage;
 

@@ -29,6 +29,8 @@ pub struct Chosen {
     pub models: Models,
     /// The cassette being written; whether it was written to its end is known only at the end.
     pub recorder: Option<Arc<Recorder>>,
+    /// Model, provider and address of the server: the model, then the fallbacks.
+    pub servers: Vec<(String, String, String)>,
     /// Who answers under which model's name: the model, then the fallbacks.
     pub providers: Vec<(String, String)>,
     /// Every key that this run knows.
@@ -99,6 +101,7 @@ fn replay(
         models: known,
         recorder: None,
         providers,
+        servers: Vec::new(),
         secrets: secrets_of(args, settings, here),
     })
 }
@@ -142,6 +145,10 @@ fn connect(
     let secrets = choices.iter().fold(known, |known, (_, _, endpoint)| known.and(&endpoint.secrets()));
     let providers =
         choices.iter().map(|(model, _, endpoint)| (model.clone(), endpoint.provider.clone())).collect();
+    let servers = choices
+        .iter()
+        .map(|(model, _, endpoint)| (model.clone(), endpoint.provider.clone(), endpoint.base_url.clone()))
+        .collect();
     let network: Arc<dyn Transport> = Arc::new(Http::new(http_options(args, settings, here)));
     let recorder = match &args.record {
         Some(cassette) => {
@@ -156,7 +163,7 @@ fn connect(
         Candidate { model, client }
     });
     let client = chain(candidates.collect());
-    Ok(Chosen { client, model, why, warnings, models, recorder, providers, secrets })
+    Ok(Chosen { client, model, why, warnings, models, recorder, providers, servers, secrets })
 }
 
 /// The model, then the fallbacks in their order.
@@ -227,7 +234,7 @@ fn chain(mut candidates: Vec<Candidate>) -> Arc<dyn ModelClient> {
     }
 }
 
-fn http_options(args: &RunArgs, settings: &Settings, here: &Surroundings) -> HttpOptions {
+pub fn http_options(args: &RunArgs, settings: &Settings, here: &Surroundings) -> HttpOptions {
     HttpOptions {
         timeouts: Timeouts {
             connect: settings.timeouts.connect(),

@@ -21,7 +21,8 @@ use crate::args::RunArgs;
 use crate::result_file::ResultFile;
 use crate::run_hooks::{self, HookedRun};
 use crate::stderr::Reporter;
-use crate::{cli_settings, input, model, money, surroundings, sys, trace};
+use crate::telemetry::Telemetry;
+use crate::{cli_settings, input, model, money, surroundings, sys};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -35,6 +36,7 @@ pub struct Plan<'a> {
     pub stdin_is_terminal: bool,
     pub stop: &'a Stop,
     pub ids: &'a Identity,
+    pub telemetry: &'a Telemetry,
 }
 
 /// The session's id, and where all other ids of the run come from.
@@ -74,6 +76,7 @@ impl Plan<'_> {
         warnings.extend(input.warnings);
         let chosen = model::choose(args, settings, self.here, &started_in)?;
         let budget = money::budget(args, settings, &chosen.models)?;
+        self.telemetry.know(&chosen);
         warnings.extend(chosen.warnings);
         if let Some(why) = &chosen.why {
             self.reporter.note(why);
@@ -141,7 +144,7 @@ impl Plan<'_> {
             hooks,
             session_start: Some(SessionSource::Startup),
             session_end: SessionEnd::Here,
-            trace: trace::from_environment(self.here),
+            trace: self.telemetry.trace(),
         };
         Ok((agent, temporary))
     }

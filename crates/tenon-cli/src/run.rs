@@ -16,6 +16,7 @@ use crate::plan::{Identity, Plan, VERSION, not_a_folder};
 use crate::result_file::ResultFile;
 use crate::stderr::{Level, Reporter, line};
 use crate::stdout::{Stdout, Written};
+use crate::telemetry::Telemetry;
 use crate::usage::{Situation, UsageError};
 use crate::{dialect, signals, surroundings, usage};
 
@@ -95,6 +96,10 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     let encoder = tenon_wire::encoder(dialect, options);
     let stdout = Arc::new(Stdout::new(encoder, reporter, stop.clone()));
 
+    let settings = loaded.as_ref().ok().map(|loaded| &loaded.settings);
+    let telemetry = Telemetry::start(&args, settings, &here, &ids, &mut warnings);
+    let sink = telemetry.watch(Arc::clone(&stdout) as Arc<dyn EventSink>);
+
     let plan = match (prepared, loaded, output) {
         (Ok(()), Ok(loaded), Ok(_)) => {
             warnings.extend(loaded.warnings.iter().cloned());
@@ -107,21 +112,19 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
                 stdin_is_terminal,
                 stop: &stop,
                 ids: &ids,
+                telemetry: &telemetry,
             };
             plan.agent(&mut warnings).await
         }
         (Err(failure), ..) | (_, Err(failure), _) | (.., Err(failure)) => Err(failure),
     };
     let outcome = match plan {
-        Ok((agent, _temporary)) => {
-            tenon_agent::run(agent, Arc::clone(&stdout) as Arc<dyn EventSink>).await.outcome
-        }
+        Ok((agent, _temporary)) => tenon_agent::run(agent, sink).await.outcome,
         Err(failure) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
         Err(failure) => {
             warnings.iter().for_each(|warning| reporter.warn(warning));
             let outcome = Arc::new(Outcome::failed_early(failure, warnings));
-            Emitter::new(Arc::clone(&stdout) as Arc<dyn EventSink>, ids.source, None)
-                .emit(EventKind::RunFinished(Arc::clone(&outcome)));
+            Emitter::new(sink, ids.source, None).emit(EventKind::RunFinished(Arc::clone(&outcome)));
             outcome
         }
     };
@@ -129,6 +132,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     if !matches!(written, Written::ReaderGone) {
         reporter.finish(&outcome);
     }
+    telemetry.finish(reporter).await;
     exit_code_of(&outcome, &written)
 }
 

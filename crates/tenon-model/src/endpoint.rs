@@ -96,6 +96,12 @@ pub fn is_loopback(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| is_loopback_url(&url))
 }
 
+/// Who is reached at an address: the host, and the port that is meant when none is named.
+pub fn host_and_port(url: &str) -> Option<(String, Option<u16>)> {
+    let url = Url::parse(url).ok()?;
+    Some((url.host_str()?.to_owned(), url.port_or_known_default()))
+}
+
 /// The host that an address names, in lower case.
 pub(crate) fn host(url: &str) -> Option<String> {
     Url::parse(url).ok()?.host_str().map(str::to_owned)

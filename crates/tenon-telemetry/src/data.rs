@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use tenon_core::Timestamp;
+use tenon_core::{Secrets, Timestamp};
 
 /// Longer texts are cut: names and ids are short, and nothing else has a place here.
 const MAX_TEXT: usize = 256;
@@ -72,6 +72,21 @@ pub(crate) struct Span {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) events: Vec<SpanEvent>,
     pub(crate) ending: SpanEnding,
+}
+
+impl Span {
+    /// Names and ids come from servers too, and a server knows the key it was sent.
+    pub(crate) fn hide(&mut self, secrets: &Secrets) {
+        let texts = self.attributes.iter_mut().filter_map(|attribute| match &mut attribute.value {
+            Value::Text(text) => Some(text),
+            Value::Int(_) | Value::Double(_) | Value::Bool(_) => None,
+        });
+        for text in texts.chain([&mut self.name]) {
+            if let Cow::Owned(hidden) = secrets.hide(text) {
+                *text = hidden;
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tenon_core::{BoxFut, Cancel, Event, EventSink, Id, Timestamp, TraceContext};
+use tenon_core::{BoxFut, Cancel, Event, EventSink, Id, Secrets, Timestamp, TraceContext};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -60,6 +60,7 @@ struct Shared {
 
 struct State {
     watch: Watch,
+    secrets: Secrets,
     waiting: VecDeque<Span>,
     in_flight: usize,
     lost: u64,
@@ -99,6 +100,7 @@ impl Exporter {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 watch: Watch::new(first_run, parent, spans, Timestamp::now()),
+                secrets: Secrets::default(),
                 waiting: VecDeque::new(),
                 in_flight: 0,
                 lost: 0,
@@ -128,6 +130,11 @@ impl Exporter {
         }
     }
 
+    /// Keys that nothing may contain, wherever they came from.
+    pub fn keep_secret(&self, secrets: Secrets) {
+        self.shared.lock().secrets = secrets;
+    }
+
     /// Says who answers for a model.
     pub fn know(&self, model: &str, place: Place) {
         self.shared.lock().watch.know(model, place);
@@ -139,7 +146,8 @@ impl Exporter {
         }
         let event = event.redact();
         let mut state = self.shared.lock();
-        for span in state.watch.see(&event) {
+        for mut span in state.watch.see(&event) {
+            span.hide(&state.secrets);
             if state.waiting.len() + state.in_flight < MAX_WAITING {
                 state.waiting.push_back(span);
             } else {

@@ -18,7 +18,7 @@
 //!
 //! Start reading in `reply.rs` (what a model says), then `server.rs` (who gets which reply), `captured.rs`
 //! (what was asked), `wire.rs` (the four wires), `cli.rs` (how the binary is run). `render.rs` turns a reply
-//! into bytes (`render/` has a file for each wire), `http.rs` moves them, `chaos.rs` mangles them.
+//! into bytes (`render/` has a file for each wire), `http.rs` moves them, `chaos.rs` mangles them. `collector.rs` receives telemetry.
 
 #![allow(
     clippy::panic,
@@ -31,6 +31,7 @@ mod captured;
 mod cases;
 mod chaos;
 mod cli;
+mod collector;
 mod http;
 mod process;
 mod render;
@@ -44,6 +45,7 @@ pub use captured::Captured;
 pub use cases::cases;
 pub use chaos::{Chaos, Mischief};
 pub use cli::{Run, Tenon};
+pub use collector::{Collector, Manner, Measurement, Span};
 pub use process::{Running, Signal};
 pub use reply::{Gate, Reply, reply};
 pub use scrub::scrub;

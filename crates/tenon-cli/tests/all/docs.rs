@@ -50,6 +50,11 @@ fn record_and_replay_guide() {
 }
 
 #[test]
+fn observability_guide() {
+    check_page("docs/guides/observability.md");
+}
+
+#[test]
 fn concepts() {
     check_page("docs/concepts/contract.md");
     check_page("docs/concepts/cost-and-context.md");

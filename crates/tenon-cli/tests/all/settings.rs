@@ -309,7 +309,6 @@ fn what_this_version_cannot_keep_is_not_ignored() {
     }
     for (settings, expected) in [
         (r#"{"mcpServers": {"a": {"command": "x"}}}"#, "`mcpServers`"),
-        (r#"{"telemetry": {"enabled": true}}"#, "`telemetry`"),
         (r#"{"sandbox": {"mode": "auto"}}"#, "`sandbox`"),
     ] {
         let (_, run) = request_of(tenon().home_file(USER, settings).env("OPENAI_MODEL", "m"));
