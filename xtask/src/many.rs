@@ -10,7 +10,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenon_agent::{Agent, Audience, HowToAnswer, Limits, SchemaMode, SessionEnd, Stop, system_prompt};
+use tenon_agent::{
+    Agent, Audience, Background, HowToAnswer, Limits, Lineage, SchemaMode, SessionEnd, Stop, system_prompt,
+};
 use tenon_contract::{Contract, Schema};
 use tenon_core::Secret;
 use tenon_core::{
@@ -156,7 +158,7 @@ impl Shared {
     fn agent(&self, number: usize) -> Agent {
         let mut seed = [0; 16];
         seed[..8].copy_from_slice(&number.to_le_bytes());
-        let ids = IdSource::new(Id::from_random(seed));
+        let ids = Arc::new(IdSource::new(Id::from_random(seed)));
         Agent {
             model: Arc::clone(&self.model),
             system: system_prompt(HowToAnswer::ByCalling(self.contract.tool), &[], None, None),
@@ -182,7 +184,9 @@ impl Shared {
                 cli_version: env!("CARGO_PKG_VERSION").into(),
                 channel: None,
             },
-            ids: Arc::new(ids),
+            lineage: Lineage::default(),
+            background: Background::plain(Arc::clone(&ids)),
+            ids,
             audience: Audience::Live,
             fail_on_denied: false,
             heartbeat: None,

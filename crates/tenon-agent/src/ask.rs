@@ -41,15 +41,10 @@ impl Run<'_> {
         let estimate = Estimate { model: request.model.clone(), input_tokens, price };
         let reservation = self.agent.budget.reserve(estimate).map_err(not_paid)?;
         let emitter = Arc::clone(&self.emitter);
+        let lineage = &self.agent.lineage;
         let terminal = request.terminal_tool.clone();
-        let mut fold = Fold::new(
-            &emitter,
-            telling,
-            terminal.as_deref(),
-            self.turns,
-            &self.model,
-            &mut self.used_call_ids,
-        );
+        let terminal = terminal.as_deref().or(lineage.forbidden_tool());
+        let mut fold = Fold::new(&emitter, telling, terminal, self.turns, &self.model, lineage);
         if telling != Telling::ToNobody {
             emitter.emit(EventKind::Asking { turn: self.turns, model: self.model.clone() });
         }

@@ -4,14 +4,13 @@
 //! the stream says that it has ended, or the answer ends; text that arrives while a call is open is held
 //! back until then, so that parts of different kinds never overlap in the event stream.
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tenon_contract::PartialJson;
 use tenon_core::{Delta, EventKind, FinishReason, Id, Message, Part, PartKind, Role, ToolCall, Usage};
 
-use crate::Emitter;
+use crate::{Emitter, Lineage};
 
 /// Snapshots of a growing payload are for people and progress bars: ten a second are plenty.
 const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(100);
@@ -37,7 +36,7 @@ pub(crate) struct Fold<'a> {
     turn: u32,
     /// Who answers; a fallback may take over.
     model: String,
-    used_call_ids: &'a mut HashSet<String>,
+    lineage: &'a Lineage,
     parts: Vec<Building>,
     /// Text and thinking that came while calls were open.
     held_back: Vec<Building>,
@@ -84,7 +83,7 @@ impl<'a> Fold<'a> {
         terminal_tool: Option<&'a str>,
         turn: u32,
         model: &str,
-        used_call_ids: &'a mut HashSet<String>,
+        lineage: &'a Lineage,
     ) -> Fold<'a> {
         Fold {
             emitter,
@@ -92,7 +91,7 @@ impl<'a> Fold<'a> {
             terminal_tool,
             turn,
             model: model.to_owned(),
-            used_call_ids,
+            lineage,
             parts: Vec::new(),
             held_back: Vec::new(),
             calls: Vec::new(),
@@ -247,7 +246,7 @@ impl<'a> Fold<'a> {
             self.stop_open_parts();
         }
         let call = ToolCall {
-            id: unused_id(id, self.used_call_ids),
+            id: self.lineage.unused_call_id(id),
             terminal: self.terminal_tool == Some(name.as_str()),
             name,
             arguments: String::new(),
@@ -375,16 +374,4 @@ fn part_kind(content: &Part) -> PartKind {
         }
         Part::Text { .. } | Part::ToolResult(_) | Part::Media(_) => PartKind::Text,
     }
-}
-
-/// Some servers number the calls of every answer from zero; results are matched by id, so an id that
-/// was used before gets a suffix.
-fn unused_id(id: String, used: &mut HashSet<String>) -> String {
-    let mut candidate = id.clone();
-    let mut n = 2_u32;
-    while candidate.is_empty() || !used.insert(candidate.clone()) {
-        candidate = format!("{}_{n}", if id.is_empty() { "call" } else { &id });
-        n += 1;
-    }
-    candidate
 }

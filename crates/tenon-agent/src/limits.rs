@@ -35,6 +35,27 @@ pub struct Limits {
     /// Times a model that forgot the terminal call is reminded of it.
     pub nudges: u32,
     pub wall_time: Option<Duration>,
+    pub turns_set_by: SetBy,
+    pub wall_time_set_by: SetBy,
+}
+
+/// Whose cap it is, for the message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetBy {
+    /// Flags and settings.
+    #[default]
+    Run,
+    /// The definition of the agent.
+    Agent,
+}
+
+impl SetBy {
+    fn name(self, flag: &'static str, key: &'static str) -> &'static str {
+        match self {
+            SetBy::Run => flag,
+            SetBy::Agent => key,
+        }
+    }
 }
 
 impl Default for Limits {
@@ -46,6 +67,8 @@ impl Default for Limits {
             schema_retries: Cap::AtMost(10),
             nudges: 0,
             wall_time: None,
+            turns_set_by: SetBy::Run,
+            wall_time_set_by: SetBy::Run,
         }
     }
 }
@@ -55,7 +78,10 @@ impl Limits {
         match self.turns {
             Cap::AtMost(limit) if turns >= limit => Err(Failure::new(
                 ErrorClass::Turns,
-                format!("the turn limit was reached: {turns} of {limit} turns used (`--max-session-turns`)"),
+                format!(
+                    "the turn limit was reached: {turns} of {limit} turns used (`{}`)",
+                    self.turns_set_by.name("--max-session-turns", "maxTurns")
+                ),
             )),
             _ => Ok(()),
         }
@@ -89,12 +115,13 @@ impl Limits {
         .hint("the last candidate and its violations are in the result's `structured_error` (`--output-format json`); simplify the schema or raise `--max-schema-retries`"))
     }
 
-    pub fn wall_time_reached(limit: Duration) -> Failure {
+    pub fn wall_time_reached(limit: Duration, set_by: SetBy) -> Failure {
+        let name = set_by.name("--max-wall-time", "maxTime");
         Failure::new(
             ErrorClass::Budget,
-            format!("the wall-time budget of {} was used up (`--max-wall-time`)", human(limit)),
+            format!("the wall-time budget of {} was used up (`{name}`)", human(limit)),
         )
-        .hint("raise `--max-wall-time`, or narrow the task")
+        .hint(format!("raise `{name}`, or narrow the task"))
     }
 }
 

@@ -124,7 +124,7 @@ impl Run<'_> {
         let mut allowed = Vec::new();
         for (call, step) in calls.iter().zip(steps) {
             let Step::Execute(Allowed { args, .. }) = step else { continue };
-            limit = self.agent.limits.before_tool_call(self.tool_calls);
+            limit = self.agent.limits.before_tool_call(self.agent.lineage.tool_calls());
             if limit.is_err() {
                 break;
             }
@@ -194,13 +194,14 @@ impl Run<'_> {
     }
 
     async fn execute(&mut self, call: &ToolCall, args: Args, decision: Decision) -> Result<Done, Failure> {
-        self.agent.limits.before_tool_call(self.tool_calls)?;
+        self.agent.limits.before_tool_call(self.agent.lineage.tool_calls())?;
         self.begin_call(call, decision).await?;
         Ok(self.call_tool(call, args).await)
     }
 
     async fn begin_call(&mut self, call: &ToolCall, decision: Decision) -> Result<(), Failure> {
         self.tool_calls += 1;
+        self.agent.lineage.count_tool_call();
         self.count_decision(&call.name, decision);
         let record =
             TurnRecord::ToolStarted { turn: self.turns, call_id: call.id.clone(), name: call.name.clone() };
@@ -263,6 +264,8 @@ impl Run<'_> {
     pub(crate) async fn report(&mut self, call: &ToolCall, mut done: Done) -> Result<ToolResult, Failure> {
         self.hooks_after_call(call, &mut done).await;
         let Done { outcome, stored, duration_ms, .. } = done;
+        // A task that the call started is seen to start before the call is seen to end.
+        self.take_in_tasks();
         let metrics = self.metrics.tools.entry(call.name.clone()).or_default();
         match outcome.error {
             None => metrics.success += 1,

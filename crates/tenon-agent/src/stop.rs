@@ -13,6 +13,11 @@ pub struct Stop {
 }
 
 impl Stop {
+    /// Stops when `cancel` falls, or by itself.
+    pub fn within(cancel: &Cancel) -> Stop {
+        Stop { cancel: cancel.child_token(), reason: Arc::default() }
+    }
+
     pub fn now(&self, reason: Failure) {
         // A later reason loses: the run is already ending because of the first.
         let _ = self.reason.set(reason);

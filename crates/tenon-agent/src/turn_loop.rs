@@ -17,6 +17,7 @@ use tenon_tools::{Hooks, Permissions, Registry, SessionSource};
 use crate::ask::{Cause, Unanswered};
 use crate::compact::Compactions;
 use crate::context::Context;
+use crate::drain::{self, StopOnDrop};
 use crate::failures::{self, Said};
 use crate::fold::{Telling, Turn};
 use crate::history::{self, Unfinished};
@@ -26,7 +27,7 @@ use crate::repeated_call::RepeatedCalls;
 use crate::run_batch::{Done, millis_since};
 use crate::schema_mode::{Asking, Form, Offer};
 use crate::terminal::{ACCEPTED, SKIPPED, SKIPPED_RETRY, terminal_spec};
-use crate::{Emitter, Limits, SchemaMode, Stop};
+use crate::{Background, Emitter, Limits, Lineage, SchemaMode, Stop};
 
 /// How long a stopped run may take to put its things away before it is dropped.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
@@ -71,6 +72,10 @@ pub struct Agent {
     pub trace: Option<TraceContext>,
     /// What the caller already has to say.
     pub warnings: Vec<String>,
+    /// The run itself, or an agent that works for a call of another.
+    pub lineage: Lineage,
+    /// Work that goes on beside the conversation.
+    pub background: Background,
 }
 
 pub type Deliver = Box<dyn Fn(&Success) -> Result<(), Failure> + Send + Sync>;
@@ -95,12 +100,19 @@ pub struct Ended {
 /// Runs the agent to its outcome. The last event is always `RunFinished`.
 pub async fn run(mut agent: Agent, sink: Arc<dyn EventSink>) -> Ended {
     let started = Instant::now();
-    let emitter = Arc::new(Emitter::new(sink, Arc::clone(&agent.ids), None));
+    let parent = agent.lineage.call_id().map(str::to_owned);
+    let emitter = Arc::new(Emitter::new(sink, Arc::clone(&agent.ids), parent));
+    let _nothing_outlives = StopOnDrop(agent.background.clone());
     emitter.emit(EventKind::RunStarted(Box::new(agent.info.clone())));
     let history = std::mem::take(&mut agent.history);
     let prompt = agent.prompt.take();
+    if let (Some(prompt), Some(_)) = (&prompt, agent.lineage.call_id()) {
+        // Whoever reads along has seen the run's own prompt, and not what its agents ask of each other.
+        emitter.emit(EventKind::UserMessage { text: prompt.text(), origin: Origin::Prompt });
+    }
     let mut run = Run::new(&agent, Arc::clone(&emitter), history);
     let ending = run.drive_until_stopped(prompt).await;
+    run.put_away(&ending).await;
     let last_words = run.last_words();
     let history = run.take_history();
     let outcome = Arc::new(run.outcome(ending, millis_since(started)));
@@ -123,12 +135,13 @@ pub(crate) struct Run<'a> {
     /// How far the calls of the last turn have come.
     pub(crate) batch: Batch,
     /// What the caller had to say, and what came up since.
-    warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
+    /// Time spent waiting for background work with nothing else to do.
+    pub(crate) waited: Duration,
     /// The terminal tool as it is offered.
     terminal_spec: Option<Arc<ToolSpec>>,
     /// The terminal tool's name, unless a rule removed it.
     terminal: Option<&'a str>,
-    pub(crate) used_call_ids: HashSet<String>,
     repeated: RepeatedCalls,
     attempts: u32,
     last_attempt: Option<StructuredError>,
@@ -156,6 +169,7 @@ pub(crate) struct Batch {
 impl<'a> Run<'a> {
     fn new(agent: &'a Agent, emitter: Arc<Emitter>, history: Vec<Message>) -> Run<'a> {
         let terminal = agent.contract.as_ref().filter(|contract| !agent.permissions.removes(contract.tool));
+        agent.lineage.know_calls_of(&history);
         Run {
             agent,
             emitter,
@@ -163,11 +177,11 @@ impl<'a> Run<'a> {
             tool_calls: 0,
             metrics: Metrics::default(),
             denials: Vec::new(),
-            used_call_ids: history.iter().flat_map(Message::tool_calls).map(|call| call.id.clone()).collect(),
             compactions: Compactions::new(&history),
             history,
             batch: Batch::default(),
             warnings: agent.warnings.clone(),
+            waited: Duration::ZERO,
             context: Context::new(),
             terminal_spec: terminal.map(terminal_spec).map(Arc::new),
             terminal: terminal.map(|contract| contract.tool),
@@ -219,6 +233,8 @@ impl<'a> Run<'a> {
         let wall_time = self.agent.limits.wall_time;
         let heartbeat = self.agent.heartbeat;
         let emitter = Arc::clone(&self.emitter);
+        let background = self.agent.background.clone();
+        let set_by = self.agent.limits.wall_time_set_by;
         let drive = self.drive(prompt);
         let deadline = sleep_or_never(wall_time);
         tokio::pin!(drive, deadline);
@@ -228,9 +244,11 @@ impl<'a> Run<'a> {
                 ending = &mut drive => return into_ending(ending),
                 () = stop.cancel().cancelled() => break,
                 () = &mut deadline => {
-                    stop.now(Limits::wall_time_reached(wall_time.unwrap_or_default()));
+                    stop.now(Limits::wall_time_reached(wall_time.unwrap_or_default(), set_by));
                     break;
                 }
+                event = background.tasks.next() => drain::take_in(event, &background.news, &emitter),
+                () = background.schedules.fire(&background.tasks) => {}
                 () = sleep_or_never(heartbeat) => emitter.emit(EventKind::Heartbeat),
             }
         }
@@ -252,6 +270,7 @@ impl<'a> Run<'a> {
             if self.agent.stop.cancel().is_cancelled() {
                 return Err(self.with_attempts(self.agent.stop.failure()));
             }
+            self.tell_news().await?;
             self.agent.limits.before_model_call(self.turns).map_err(|failure| {
                 let tool = self.agent.contract.as_ref().map(|contract| contract.tool);
                 self.with_attempts(failures::with_turn_limit_hint(failure, tool, self.attempts))
@@ -279,9 +298,12 @@ impl<'a> Run<'a> {
             }
             self.history.push(turn.message);
             if calls.is_empty() {
+                if self.hears_more().await {
+                    continue;
+                }
                 match self.finish_without_calls().await? {
-                    Some(success) => return Ok(success),
-                    None => continue,
+                    Some(success) if self.agent.background.news.close() => return Ok(success),
+                    Some(_) | None => continue,
                 }
             }
             if let Some(success) = self.carry_out(&calls, turn.finish).await? {
@@ -392,6 +414,7 @@ impl<'a> Run<'a> {
                     let checked = terminal.next().flatten();
                     let done = match checked {
                         Some(done) => done,
+                        None if self.agent.contract.is_none() => Done::at_once(not_yours(&call.name)),
                         None => Done::at_once(skipped(captured.is_some())),
                     };
                     results.push(self.report(call, done).await?);
@@ -523,7 +546,10 @@ impl<'a> Run<'a> {
         Box::new(failure)
     }
 
-    fn outcome(self, ending: Ending, duration_ms: u64) -> Outcome {
+    fn outcome(mut self, ending: Ending, duration_ms: u64) -> Outcome {
+        let helpers = self.agent.lineage.helpers();
+        self.metrics.merge(&helpers.metrics);
+        self.denials.extend(helpers.denials);
         let ending = match ending {
             Ending::Success(_) if self.agent.fail_on_denied && !self.denials.is_empty() => {
                 Ending::Failure(Box::new(failures::denied(&self.denials)))
@@ -560,6 +586,14 @@ impl<'a> Run<'a> {
 
 fn tool_message(results: Vec<ToolResult>) -> Message {
     Message { role: Role::User, parts: results.into_iter().map(Part::ToolResult).collect() }
+}
+
+/// A sub-agent has no terminal tool; should a call of the run's ever reach it, nothing is taken for an answer.
+fn not_yours(tool: &str) -> ToolOutcome {
+    ToolOutcome::error(
+        ToolErrorKind::Denied,
+        format!("`{tool}` is the run's own to call, and you work for it: answer in plain text."),
+    )
 }
 
 fn skipped(captured: bool) -> ToolOutcome {

@@ -220,6 +220,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "USD", allow_negative_numbers = true, help_heading = "Limits")]
     pub max_budget_usd: Option<f64>,
 
+    /// How deep agents may have agents of their own (1 to 100) [default: 5]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub max_subagent_depth: Option<u32>,
+
     /// More settings: a file, or JSON
     #[arg(long, value_name = "FILE|JSON", help_heading = "Settings")]
     pub settings: Option<String>,
@@ -268,8 +272,6 @@ pub struct LaterArgs {
     pub sandbox: Option<String>,
     #[arg(long, hide = true)]
     pub permission_prompt_tool: Option<String>,
-    #[arg(long, hide = true)]
-    pub max_subagent_depth: Option<String>,
     #[arg(long, hide = true)]
     pub effort: Option<String>,
     #[arg(long, hide = true)]

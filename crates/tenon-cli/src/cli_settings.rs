@@ -43,6 +43,7 @@ pub fn limits(args: &RunArgs, settings: &Settings) -> Result<Limits, Failure> {
         schema_retries: cap(args.max_schema_retries, from_settings.schema_retries(), "--max-schema-retries")?,
         nudges: args.schema_nudge,
         wall_time: wall_time(args, from_settings.wall_time())?,
+        ..Limits::default()
     })
 }
 

@@ -22,6 +22,7 @@ mod signals;
 mod stderr;
 mod stdin;
 mod stdout;
+mod subagents;
 mod surroundings;
 mod sys;
 mod telemetry;

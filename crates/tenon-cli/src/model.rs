@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tenon_agent::NamedModel;
 use tenon_config::{
     ModelChoice, ModelFlags, Place, Settings, Surroundings, Wire, choose_fallback, choose_model, model_facts,
     secret_env_names,
@@ -35,6 +36,16 @@ pub struct Chosen {
     pub providers: Vec<(String, String)>,
     /// Every key that this run knows.
     pub secrets: Secrets,
+    /// Models that agents have of their own, by the names they were asked for, or why there is none.
+    pub others: Vec<(String, Result<NamedModel, String>)>,
+}
+
+impl Chosen {
+    /// The model of an agent that names one.
+    pub fn other(&self, name: &str) -> Result<NamedModel, String> {
+        let found = self.others.iter().find(|(known, _)| known == name).map(|(_, found)| found.clone());
+        found.unwrap_or_else(|| Err(format!("nobody knows the model `{name}`")))
+    }
 }
 
 pub fn choose(
@@ -42,10 +53,11 @@ pub fn choose(
     settings: &Settings,
     here: &Surroundings,
     started_in: &Path,
+    others: &[String],
 ) -> Result<Chosen, Failure> {
     match &args.replay {
-        Some(cassette) => replay(args, settings, here, &started_in.join(cassette)),
-        None => connect(args, settings, here, started_in),
+        Some(cassette) => replay(args, settings, here, &started_in.join(cassette), others),
+        None => connect(args, settings, here, started_in, others),
     }
 }
 
@@ -65,6 +77,7 @@ fn replay(
     settings: &Settings,
     here: &Surroundings,
     cassette: &Path,
+    others: &[String],
 ) -> Result<Chosen, Failure> {
     let replayer = Arc::new(Replayer::open(cassette, places(here))?);
     let model =
@@ -78,21 +91,29 @@ fn replay(
     for (_, wire) in &models {
         check_schema_mode(args, *wire)?;
     }
-    let known = Models::new(models.iter().map(|(name, _)| {
+    let named = || models.iter().map(|(model, _)| model).chain(others);
+    let known = Models::new(named().map(|name| {
         let (provider, id) = name.split_once('/').unwrap_or((REPLAYED_MODEL, name));
         let id = if Wire::parse(provider).is_some() { id } else { name };
         (name.clone(), model_facts(settings, provider, id, Place::Cassette))
     }));
-    let providers = models.iter().map(|(model, _)| (model.clone(), REPLAYED_MODEL.to_owned())).collect();
-    let candidates = models.into_iter().map(|(model, wire)| {
+    let providers = named().map(|model| (model.clone(), REPLAYED_MODEL.to_owned())).collect();
+    let replaying = |wire: Wire| {
         let endpoint = Endpoint {
             provider: REPLAYED_MODEL.to_owned(),
             base_url: "http://127.0.0.1/v1".to_owned(),
             api_key: None,
             headers: Vec::new(),
         };
-        Candidate { model, client: client(wire, endpoint, replayer.clone(), settings) }
+        client(wire, endpoint, replayer.clone(), settings)
+    };
+    let others = others.iter().map(|name| {
+        let provider = name.split('/').next().and_then(Wire::parse);
+        let client = replaying(provider.unwrap_or(wire));
+        (name.clone(), Ok(NamedModel { client, name: name.clone() }))
     });
+    let others = others.collect();
+    let candidates = models.into_iter().map(|(model, wire)| Candidate { model, client: replaying(wire) });
     Ok(Chosen {
         client: chain(candidates.collect()),
         model,
@@ -103,6 +124,7 @@ fn replay(
         providers,
         servers: Vec::new(),
         secrets: secrets_of(args, settings, here),
+        others,
     })
 }
 
@@ -121,32 +143,30 @@ fn connect(
     settings: &Settings,
     here: &Surroundings,
     started_in: &Path,
+    others: &[String],
 ) -> Result<Chosen, Failure> {
     let choices = choices(args, settings, here)?;
+    let others: Vec<(String, Result<ModelChoice, String>)> = others
+        .iter()
+        .map(|name| {
+            let choice = choose_fallback(name, &choices[0], flags(args), settings, &here.env);
+            (name.clone(), choice.map_err(|error| Failure::from(error).message))
+        })
+        .collect();
     let first = &choices[0];
     let (model, why, warnings) = (first.model_id.clone(), first.why.clone(), first.notes.clone());
-    let models = Models::new(choices.iter().map(|choice| {
+    let of_agents = || others.iter().filter_map(|(_, choice)| choice.as_ref().ok());
+    let models = Models::new(choices.iter().chain(of_agents()).map(|choice| {
         let place = if choice.loopback { Place::Here } else { Place::Remote };
         (choice.model_id.clone(), model_facts(settings, &choice.provider, &choice.model_id, place))
     }));
-    let choices: Vec<(String, Wire, Endpoint)> = choices
-        .into_iter()
-        .map(|choice| {
-            let endpoint = Endpoint {
-                provider: choice.provider,
-                base_url: choice.base_url,
-                api_key: choice.api_key.as_deref().map(Secret::new),
-                headers: choice.headers.into_iter().collect(),
-            };
-            (choice.model_id, choice.wire, endpoint)
-        })
-        .collect();
+    let of_agents: Vec<(String, Wire, Endpoint)> = of_agents().cloned().map(asked_at).collect();
+    let choices: Vec<(String, Wire, Endpoint)> = choices.into_iter().map(asked_at).collect();
     let known = secrets_of(args, settings, here);
-    let secrets = choices.iter().fold(known, |known, (_, _, endpoint)| known.and(&endpoint.secrets()));
-    let providers =
-        choices.iter().map(|(model, _, endpoint)| (model.clone(), endpoint.provider.clone())).collect();
-    let servers = choices
-        .iter()
+    let all = || choices.iter().chain(&of_agents);
+    let secrets = all().fold(known, |known, (_, _, endpoint)| known.and(&endpoint.secrets()));
+    let providers = all().map(|(model, _, endpoint)| (model.clone(), endpoint.provider.clone())).collect();
+    let servers = all()
         .map(|(model, _, endpoint)| (model.clone(), endpoint.provider.clone(), endpoint.base_url.clone()))
         .collect();
     let network: Arc<dyn Transport> = Arc::new(Http::new(http_options(args, settings, here)));
@@ -162,18 +182,43 @@ fn connect(
         let client = client(wire, endpoint, Arc::clone(&transport), settings);
         Candidate { model, client }
     });
-    let client = chain(candidates.collect());
-    Ok(Chosen { client, model, why, warnings, models, recorder, providers, servers, secrets })
+    let others = others
+        .into_iter()
+        .map(|(name, choice)| {
+            let found = choice.map(|choice| {
+                let (model, wire, endpoint) = asked_at(choice);
+                NamedModel { client: client(wire, endpoint, Arc::clone(&transport), settings), name: model }
+            });
+            (name, found)
+        })
+        .collect();
+    let chain = chain(candidates.collect());
+    Ok(Chosen { client: chain, model, why, warnings, models, recorder, providers, servers, secrets, others })
 }
 
-/// The model, then the fallbacks in their order.
-fn choices(args: &RunArgs, settings: &Settings, here: &Surroundings) -> Result<Vec<ModelChoice>, Failure> {
-    let flags = ModelFlags {
+/// The model's id, its protocol and where it is asked.
+fn asked_at(choice: ModelChoice) -> (String, Wire, Endpoint) {
+    let endpoint = Endpoint {
+        provider: choice.provider,
+        base_url: choice.base_url,
+        api_key: choice.api_key.as_deref().map(Secret::new),
+        headers: choice.headers.into_iter().collect(),
+    };
+    (choice.model_id, choice.wire, endpoint)
+}
+
+fn flags(args: &RunArgs) -> ModelFlags<'_> {
+    ModelFlags {
         model: args.model.as_deref(),
         base_url: args.base_url.as_deref(),
         api_key_env: args.api_key_env.as_deref(),
         auth_type: args.auth_type.as_deref(),
-    };
+    }
+}
+
+/// The model, then the fallbacks in their order.
+fn choices(args: &RunArgs, settings: &Settings, here: &Surroundings) -> Result<Vec<ModelChoice>, Failure> {
+    let flags = flags(args);
     let mut choices = vec![choose_model(flags, settings, &here.env)?];
     for name in &args.fallback_model {
         let choice = choose_fallback(name, &choices[0], flags, settings, &here.env).map_err(|error| {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_agent::{
-    Agent, Audience, Deliver, HowToAnswer, Memory, SchemaMode, SessionEnd, Stop, system_prompt,
+    Agent, Audience, Deliver, HowToAnswer, Lineage, Memory, OwnTools, SchemaMode, SessionEnd, Stop,
+    system_prompt,
 };
 use tenon_config::{Loaded, Surroundings};
 use tenon_contract::Contract;
 use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, Message, NoClient, RunInfo};
 use tenon_model::Recorder;
 use tenon_tools::{
-    OutputStore, SessionSource, ShellOptions, ShellTerminal, Tasks, Workspace, WorkspaceOptions,
-    builtin_tools,
+    OutputStore, SessionSource, ShellOptions, ShellTerminal, Workspace, WorkspaceOptions, builtin_tools,
 };
 use tenon_wire::Format;
 
@@ -21,8 +21,9 @@ use crate::args::RunArgs;
 use crate::result_file::ResultFile;
 use crate::run_hooks::{self, HookedRun};
 use crate::stderr::Reporter;
+use crate::subagents::Helpers;
 use crate::telemetry::Telemetry;
-use crate::{cli_settings, input, model, money, surroundings, sys};
+use crate::{cli_settings, input, model, money, subagents, surroundings, sys};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -74,7 +75,9 @@ impl Plan<'_> {
         let add_dirs = self.add_dirs(&started_in)?;
         let input = input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?;
         warnings.extend(input.warnings);
-        let chosen = model::choose(args, settings, self.here, &started_in)?;
+        let of_agents = subagents::named_models(&self.loaded.agents);
+        let chosen = model::choose(args, settings, self.here, &started_in, &of_agents)?;
+        let types = subagents::agent_types(&self.loaded.agents, |name| chosen.other(name), warnings);
         let budget = money::budget(args, settings, &chosen.models)?;
         self.telemetry.know(&chosen);
         warnings.extend(chosen.warnings);
@@ -86,14 +89,21 @@ impl Plan<'_> {
         let workspace = Workspace::new(WorkspaceOptions {
             cwd: cwd.clone(),
             add_dirs,
-            outputs,
+            outputs: outputs.clone(),
             hidden: Some(Arc::new(move |path: &Path| hidden.hides(path))),
         })
         .map_err(|error| {
             Failure::new(ErrorClass::Input, format!("a working folder cannot be used: {error}"))
         })?;
-        let tasks = Tasks::new(Arc::clone(&self.ids.source));
-        let registry = selection.registry(builtin_tools(workspace, self.shell(), tasks), &permissions);
+        let background = subagents::background(settings, &self.ids.source);
+        let shell = self.shell();
+        let own_tools: OwnTools =
+            Arc::new(move |tasks| builtin_tools(workspace.clone(), shell.clone(), tasks.clone()));
+        let mut built_in = own_tools(&background.tasks);
+        if !args.bare {
+            built_in.extend(background.schedules.tools());
+        }
+        let registry = selection.registry(built_in, &permissions);
         let mut tools = registry.names();
         tools.extend(offered.map(|contract| contract.tool.to_owned()));
         let hooked =
@@ -111,7 +121,7 @@ impl Plan<'_> {
             channel: args.channel.clone(),
         };
         warnings.iter().for_each(|warning| self.reporter.warn(warning));
-        let agent = Agent {
+        let mut agent = Agent {
             model: chosen.client,
             system,
             history: Vec::new(),
@@ -145,7 +155,12 @@ impl Plan<'_> {
             session_start: Some(SessionSource::Startup),
             session_end: SessionEnd::Here,
             trace: self.telemetry.trace(),
+            lineage: Lineage::default(),
+            background,
         };
+        if !args.bare {
+            Helpers { types, outputs, own_tools, memory: self.memory() }.offer_to(&mut agent, args)?;
+        }
         Ok((agent, temporary))
     }
 
@@ -188,12 +203,7 @@ impl Plan<'_> {
             None => None,
         };
         let replace = self.args.system_prompt.as_deref().or(from_file.as_deref());
-        let memory: Vec<Memory> = self
-            .loaded
-            .memory
-            .iter()
-            .map(|file| Memory { name: self.memory_name(&file.path), text: file.text.clone() })
-            .collect();
+        let memory = self.memory();
         let append = self.args.append_system_prompt.as_deref();
         let answer = match (contract, self.schema_mode()) {
             (None, _) => HowToAnswer::InText,
@@ -201,6 +211,11 @@ impl Plan<'_> {
             (Some(contract), SchemaMode::Tool | SchemaMode::Auto) => HowToAnswer::ByCalling(contract.tool),
         };
         Ok(system_prompt(answer, &memory, replace, append))
+    }
+
+    fn memory(&self) -> Vec<Memory> {
+        let files = self.loaded.memory.iter();
+        files.map(|file| Memory { name: self.memory_name(&file.path), text: file.text.clone() }).collect()
     }
 
     fn schema_mode(&self) -> SchemaMode {

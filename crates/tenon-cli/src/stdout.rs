@@ -100,7 +100,7 @@ impl EventSink for Stdout {
         let mut state = self.shared.lock();
         let State { encoder, queue, .. } = &mut *state;
         encoder.encode(&event, queue);
-        state.result_queued |= matches!(event.kind, EventKind::RunFinished(_));
+        state.result_queued |= event.parent.is_none() && matches!(event.kind, EventKind::RunFinished(_));
         if !in_a_burst && !state.queue.is_empty() {
             self.shared.work.notify_one();
         }

@@ -14,6 +14,19 @@ pub fn can_be_written(folder: &Path) -> bool {
     nearest.is_dir() && answer == 0
 }
 
+/// How far local time is ahead of UTC at a moment, both in seconds; 0 where nobody knows.
+pub fn utc_offset_at(unix_seconds: i64) -> i64 {
+    let Ok(time) = libc::time_t::try_from(unix_seconds) else { return 0 };
+    let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
+    #[expect(unsafe_code, reason = "the standard library knows no local time")]
+    // SAFETY: both pointers are to values that outlive the call; all zeroes is a valid `tm`, whatever the call does.
+    let local = unsafe {
+        libc::localtime_r(&time, local.as_mut_ptr());
+        local.assume_init()
+    };
+    local.tm_gmtoff
+}
+
 /// Keys are in this process's memory: other processes of the same user may not read it, and a crash
 /// leaves no core file. A panic says where it happened and nothing about the data.
 pub fn protect_process() {

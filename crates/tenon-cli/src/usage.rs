@@ -213,7 +213,6 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--strict-mcp-config", flags.strict_mcp_config),
         ("--sandbox", flags.sandbox.as_deref().is_some_and(|mode| mode != "off")),
         ("--permission-prompt-tool", flags.permission_prompt_tool.is_some()),
-        ("--max-subagent-depth", flags.max_subagent_depth.is_some()),
         ("--effort", flags.effort.is_some()),
         ("--thinking", flags.thinking.is_some()),
         ("--max-thinking-tokens", flags.max_thinking_tokens.is_some()),

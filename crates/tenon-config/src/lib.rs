@@ -53,7 +53,8 @@ pub use providers::Wire;
 pub use read_settings::{Expand, Layer, read_settings};
 pub use secret_env::secret_env_names;
 pub use settings::{
-    Context, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
+    Context, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, TaskSettings, Timeouts,
+    ToolSettings,
 };
 pub use surroundings::Surroundings;
 pub use telemetry_settings::TelemetrySettings;

@@ -18,11 +18,12 @@ use crate::read_hooks::read_hooks;
 use crate::read_prices::read_prices;
 use crate::reader::{Reader, Unknown};
 use crate::settings::{
-    Context, Limits, Permissions, Provider, Retry, Settings, ShellSettings, Timeouts, ToolSettings,
+    Context, Limits, Permissions, Provider, Retry, Settings, ShellSettings, TaskSettings, Timeouts,
+    ToolSettings,
 };
 use crate::telemetry_settings;
 
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "$schema",
     "model",
     "dialect",
@@ -36,6 +37,7 @@ const KEYS: [&str; 19] = [
     "stopHookBlockingCap",
     "limits",
     "retry",
+    "tasks",
     "prices",
     "context",
     "telemetry",
@@ -107,6 +109,7 @@ fn read_key(reader: &mut Reader<'_>, settings: &mut Settings, key: &str, node: &
         "stopHookBlockingCap" => settings.stop_hook_blocking_cap = reader.whole(key, node, 0),
         "limits" => settings.limits = limits(reader, node),
         "retry" => settings.retry = retry(reader, node),
+        "tasks" => settings.tasks = tasks(reader, node),
         "prices" => settings.prices = read_prices(reader, node),
         "context" => settings.context = context(reader, node),
         "telemetry" => settings.telemetry = telemetry_settings::read(reader, node),
@@ -272,6 +275,14 @@ fn context(reader: &mut Reader<'_>, node: &Node<'_>) -> Context {
         }
     }
     context
+}
+
+fn tasks(reader: &mut Reader<'_>, node: &Node<'_>) -> TaskSettings {
+    let mut tasks = TaskSettings::default();
+    for (key, node) in reader.entries("tasks", node, &["waitMs"], Unknown::Warn) {
+        tasks.wait_ms = reader.whole(&format!("tasks.{key}"), node, 0);
+    }
+    tasks
 }
 
 fn retry(reader: &mut Reader<'_>, node: &Node<'_>) -> Retry {

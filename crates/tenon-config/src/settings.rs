@@ -33,6 +33,7 @@ pub struct Settings {
     pub stop_hook_blocking_cap: Option<u32>,
     pub limits: Limits,
     pub retry: Retry,
+    pub tasks: TaskSettings,
     /// By model, `provider/model`, or the beginning of a name and `*`.
     pub prices: BTreeMap<String, Price>,
     pub context: Context,
@@ -62,6 +63,7 @@ impl Settings {
             stop_hook_blocking_cap: higher.stop_hook_blocking_cap.or(self.stop_hook_blocking_cap),
             limits: self.limits.overlaid(higher.limits),
             retry: self.retry.overlaid(higher.retry),
+            tasks: self.tasks.overlaid(higher.tasks),
             prices: self.prices.into_iter().chain(higher.prices).collect(),
             context: self.context.overlaid(higher.context),
             telemetry: self.telemetry.overlaid(higher.telemetry),
@@ -87,6 +89,19 @@ impl Settings {
 
     pub fn provider(&self, name: &str) -> Option<&Provider> {
         self.providers.iter().find(|(known, _)| known == name).map(|(_, provider)| provider)
+    }
+}
+
+/// Work in the background.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskSettings {
+    /// How long a run that has nothing else to do waits for agents and schedules.
+    pub wait_ms: Option<u64>,
+}
+
+impl TaskSettings {
+    fn overlaid(self, higher: TaskSettings) -> TaskSettings {
+        TaskSettings { wait_ms: higher.wait_ms.or(self.wait_ms) }
     }
 }
 

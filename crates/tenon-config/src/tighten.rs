@@ -5,7 +5,7 @@
 //! named. Whether a project is trusted is decided in `trust.rs`.
 
 use crate::settings::{
-    Context, Limit, Limits, Permissions, Retry, Settings, ShellSettings, ToolSettings, joined,
+    Context, Limit, Limits, Permissions, Retry, Settings, ShellSettings, TaskSettings, ToolSettings, joined,
 };
 
 /// `base` with what may be taken from `project`, and the keys that were ignored.
@@ -25,6 +25,7 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
         stop_hook_blocking_cap,
         limits,
         retry,
+        tasks,
         prices,
         context,
         telemetry,
@@ -45,6 +46,7 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
     ignored.note("stopHookBlockingCap", stop_hook_blocking_cap.is_some());
     let limits = tighten_limits(base.limits, limits, &mut ignored);
     ignored.note("retry", retry != Retry::default());
+    ignored.note("tasks", tasks != TaskSettings::default());
     ignored.note("prices", !prices.is_empty());
     ignored.note("context", context != Context::default());
     ignored.note("telemetry", !telemetry.is_empty());

@@ -83,9 +83,13 @@ impl<'a> ArgReader<'a> {
     }
 
     pub fn flag(&self, name: &str) -> Result<bool, Refusal> {
+        Ok(self.optional_flag(name)?.unwrap_or(false))
+    }
+
+    pub fn optional_flag(&self, name: &str) -> Result<Option<bool>, Refusal> {
         match self.get(name) {
-            None => Ok(false),
-            Some(Value::Bool(flag)) => Ok(*flag),
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(*flag)),
             Some(other) => Err(self.wrong(name, "true or false", other)),
         }
     }

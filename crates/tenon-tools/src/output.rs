@@ -136,8 +136,38 @@ impl OutputStore {
             .is_some_and(|folder| real.starts_with(folder))
     }
 
+    /// `text`, or its last `chars` characters with a note of where the whole is kept.
+    pub fn keep_end(&self, tool: &str, text: String, chars: usize) -> String {
+        if text.chars().nth(chars).is_none() {
+            return text;
+        }
+        match self.keep(tool, &text) {
+            Kept::In(path) | Kept::PartlyIn(path) => OutputStore::end_of(&text, chars, &path),
+            Kept::Nowhere(why) => {
+                format!(
+                    "[the beginning was cut off, and could not be kept ({why})]\n{}",
+                    last_chars(&text, chars)
+                )
+            }
+        }
+    }
+
+    /// The same for a text that is kept in `path` already.
+    pub fn end_of(text: &str, chars: usize, path: &Path) -> String {
+        match text.chars().nth(chars) {
+            None => text.to_owned(),
+            Some(_) => {
+                format!(
+                    "[the beginning was cut off; the whole is in {}]\n{}",
+                    path.display(),
+                    last_chars(text, chars)
+                )
+            }
+        }
+    }
+
     /// A new, empty file for an output of `tool`.
-    pub(crate) fn create(&self, tool: &str) -> io::Result<(PathBuf, File)> {
+    pub fn create(&self, tool: &str) -> io::Result<(PathBuf, File)> {
         let Some(folder) = self.folder() else {
             return Err(io::Error::other("there is no folder for outputs"));
         };

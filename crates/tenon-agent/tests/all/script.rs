@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use tenon_agent::{Agent, Audience, Ended, Limits, SchemaMode, SessionEnd, Stop};
+use tenon_agent::{Agent, Audience, Background, Ended, Limits, Lineage, SchemaMode, SessionEnd, Stop};
 use tenon_contract::{Contract, Schema};
 use tenon_core::ApprovalMode;
 use tenon_core::{
@@ -132,6 +132,7 @@ impl Scene {
                 Contract::structured_output(schema)
             }
         });
+        let ids = Arc::new(IdSource::new(Id::from_random([1; 16])));
         let agent = Agent {
             model: Arc::clone(&model) as Arc<dyn ModelClient>,
             system: "system".into(),
@@ -146,7 +147,7 @@ impl Scene {
             journal: Arc::new(journal.clone()),
             budget: Arc::new(NoBudget),
             stop: Stop::default(),
-            ids: Arc::new(IdSource::new(Id::from_random([1; 16]))),
+            ids: Arc::clone(&ids),
             info: RunInfo {
                 session_id: Id::from_random([2; 16]),
                 cwd: "/".into(),
@@ -169,6 +170,8 @@ impl Scene {
             session_end: SessionEnd::Later,
             trace: None,
             warnings: Vec::new(),
+            lineage: Lineage::default(),
+            background: Background::plain(ids),
         };
         let sink = Arc::new(Recorded::default());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -73,7 +73,6 @@ fn flags_of_later_work_are_refused() {
         (&["--sandbox"], "--sandbox"),
         (&["--sandbox=require"], "--sandbox"),
         (&["--permission-prompt-tool", "stdio"], "--permission-prompt-tool"),
-        (&["--max-subagent-depth", "2"], "--max-subagent-depth"),
         (&["--effort", "high"], "--effort"),
         (&["--thinking", "on"], "--thinking"),
         (&["--max-thinking-tokens", "100"], "--max-thinking-tokens"),

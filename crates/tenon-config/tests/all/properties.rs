@@ -141,6 +141,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             disable_all_hooks: None,
             stop_hook_blocking_cap: attempts,
             limits,
+            tasks: tenon_config::TaskSettings { wait_ms: attempts.map(u64::from) },
             retry: Retry { attempts, ..Retry::default() },
             prices: prices.keys().map(|name| (name.clone(), Price::FREE)).collect(),
             context: Context { window: seconds, ..Context::default() },

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tenon_config::{
-    Context, Expand, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, TelemetrySettings,
-    Timeouts, ToolSettings, read_settings,
+    Context, Expand, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, TaskSettings,
+    TelemetrySettings, Timeouts, ToolSettings, read_settings,
 };
 use tenon_core::{
     Above, ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait,
@@ -39,6 +39,7 @@ pub const EVERY_KEY: &str = r#"
   "disableAllHooks": false,
   "stopHookBlockingCap": 3,
   "limits": { "turns": 7, "toolCalls": 0, "wallTime": "5m", "budgetUsd": 1.25, "schemaRetries": -1 },
+  "tasks": { "waitMs": 1500 },
   "retry": { "attempts": 2, "baseMs": 10, "maxTotalMs": 1000 },
   "prices": { "openai/gpt-x": { "input": 1.5, "output": 6, "cacheRead": 0.15, "above": [{ "tokens": 1000, "input": 3, "output": 12 }] } },
   "context": { "window": 32000, "compactAt": 0.5 },
@@ -101,6 +102,7 @@ fn every_key_is_read() {
             budget_usd: Some(Limit::AtMost(1.25)),
             schema_retries: Some(Limit::Unlimited),
         },
+        tasks: TaskSettings { wait_ms: Some(1500) },
         retry: Retry { attempts: Some(2), base_ms: Some(10), max_total_ms: Some(1000) },
         prices: BTreeMap::from([(
             "openai/gpt-x".to_owned(),

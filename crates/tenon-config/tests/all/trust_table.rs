@@ -7,7 +7,7 @@ use crate::place::{Place, settings};
 use crate::settings_keys::EVERY_KEY;
 
 /// (settings of the project, the key that an untrusted project's user is told about)
-const IGNORED: [(&str, &str); 30] = [
+const IGNORED: [(&str, &str); 31] = [
     (r#"{ "model": "evil/m" }"#, "model"),
     (r#"{ "dialect": "gemini" }"#, "dialect"),
     (r#"{ "outputFormat": "json" }"#, "outputFormat"),
@@ -23,6 +23,7 @@ const IGNORED: [(&str, &str); 30] = [
     (r#"{ "limits": { "turns": -1 } }"#, "limits.turns"),
     (r#"{ "limits": { "schemaRetries": 11 } }"#, "limits.schemaRetries"),
     (r#"{ "retry": { "attempts": 100 } }"#, "retry"),
+    (r#"{ "tasks": { "waitMs": 1 } }"#, "tasks"),
     (r#"{ "prices": { "m": { "input": 0, "output": 0 } } }"#, "prices"),
     (r#"{ "context": { "window": 1000000 } }"#, "context"),
     (r#"{ "telemetry": { "endpoint": "https://evil.example" } }"#, "telemetry"),
@@ -74,7 +75,7 @@ fn everything_ignored_is_listed_in_one_line() {
     assert_eq!(
         loaded.ignored_from_project.join(" "),
         "model dialect outputFormat providers permissions.allow permissions.mode mcpServers mcp.allowed hooks \
-         disableAllHooks stopHookBlockingCap limits.schemaRetries retry prices context telemetry sandbox tools.core tools.shell timeouts.connect \
+         disableAllHooks stopHookBlockingCap limits.schemaRetries retry tasks prices context telemetry sandbox tools.core tools.shell timeouts.connect \
          timeouts.firstByte timeouts.idle timeouts.canUseTool timeouts.hookCallback timeouts.hook \
          timeouts.mcpMessage timeouts.mcpStart timeouts.shell timeouts.shellMax timeouts.shutdown \
          timeouts.telemetryFlush .mcp.json"

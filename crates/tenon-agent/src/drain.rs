@@ -1,0 +1,298 @@
+//! Background work of a run: what clients see of it, when the model hears of it, and how it ends.
+//!
+//! Events of tasks are told to clients as they come, also while the model is writing. What the model is to
+//! know waits for the end of the turn and is then one message; a run whose model has nothing more to do
+//! waits for agents and schedules, and goes on when there is news: a drain turn is a turn like any other.
+//! When the run has its outcome, whatever is left is stopped, and every task that started is seen to end.
+//! What a task is, is in `tenon-tools/src/tasks.rs`; the loop itself is `turn_loop.rs`.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tenon_core::{BoxFut, Ending, Event, EventKind, EventSink, Failure, IdSource, Message, Origin, TaskKind};
+use tenon_tools::{Notice, Schedules, StoppedBy, TaskEvent, Tasks, UtcClock};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::Emitter;
+use crate::turn_loop::Run;
+
+/// How long a run may spend waiting for agents and schedules, unless settings say otherwise.
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+/// After an accepted answer: time for stopped work to say that it has ended, not for more work.
+const CAPTURE_HOLDBACK: Duration = Duration::from_millis(500);
+/// After any other end: commands that ignore a signal are killed well before this.
+const END_OF_RUN: Duration = Duration::from_secs(5);
+/// One piece of news: the answer of an agent is at most 32,000 characters, and a line or two around it.
+const MAX_NOTICE_CHARS: usize = 34_000;
+/// All news of one drain turn; what does not fit waits for the next.
+const MAX_TOLD_CHARS: usize = 64_000;
+
+/// What a run has in the background. Clones are the same.
+#[derive(Clone)]
+pub struct Background {
+    pub tasks: Tasks,
+    pub schedules: Schedules,
+    /// All waiting of the run together, so that a schedule that comes again and again cannot keep it alive.
+    pub wait: Duration,
+    pub(crate) news: Arc<News>,
+    /// The news of background agents, by task: where messages to them go.
+    pub(crate) agents: Arc<Mutex<HashMap<String, Arc<News>>>>,
+    /// Open until the run has told its outcome.
+    pub(crate) door: Arc<AtomicBool>,
+}
+
+impl Background {
+    /// For a run whose ids come from `ids`, with schedules of its own.
+    pub fn new(ids: Arc<IdSource>, schedules: Schedules, wait: Duration) -> Background {
+        Background {
+            tasks: Tasks::new(ids),
+            schedules,
+            wait,
+            news: Arc::default(),
+            agents: Arc::default(),
+            door: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    /// The same without a clock on the wall, for whoever has no schedules.
+    pub fn plain(ids: Arc<IdSource>) -> Background {
+        let schedules = Schedules::new(Arc::new(UtcClock), Arc::clone(&ids));
+        Background::new(ids, schedules, DEFAULT_WAIT)
+    }
+
+    /// A sink that falls silent when this run has told its outcome.
+    pub(crate) fn behind_door(&self, sink: Arc<dyn EventSink>) -> Arc<dyn EventSink> {
+        Arc::new(BehindDoor { sink, door: Arc::clone(&self.door) })
+    }
+
+    fn has_agents(&self) -> bool {
+        self.tasks.running().iter().any(|info| info.task.kind == TaskKind::Agent)
+    }
+}
+
+/// What happened, for clients now and for the model later.
+pub(crate) fn take_in(event: TaskEvent, news: &News, emitter: &Emitter) {
+    let shown = |text: &str| EventKind::UserMessage { text: text.to_owned(), origin: Origin::Notice };
+    match event {
+        TaskEvent::Started(task) => emitter.emit(EventKind::TaskStarted(task)),
+        TaskEvent::Ended(end, notice) => {
+            if let Some(notice) = &notice {
+                emitter.emit(shown(&notice.shown));
+            }
+            emitter.emit(EventKind::TaskEnded(end));
+            if let Some(notice) = notice {
+                news.add(notice, Shown::Already);
+            }
+        }
+        TaskEvent::Notice(notice) => {
+            let line = shown(&notice.shown);
+            if news.add(notice, Shown::Already) == Added::Yes {
+                emitter.emit(line);
+            }
+        }
+    }
+    news.changed.notify_one();
+}
+
+/// What the model is to be told at the end of its turn.
+#[derive(Default)]
+pub(crate) struct News {
+    state: Mutex<NewsState>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct NewsState {
+    queue: VecDeque<(Notice, Shown)>,
+    /// The agent has its outcome and will not listen again.
+    closed: bool,
+}
+
+/// Whether clients have seen a piece of news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Already,
+    WhenTold,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    Yes,
+    /// The same news waits already: a schedule that came due twice during one turn.
+    Known,
+    /// Nobody will listen.
+    TooLate,
+}
+
+impl News {
+    pub(crate) fn add(&self, notice: Notice, shown: Shown) -> Added {
+        let mut state = self.lock();
+        if state.closed {
+            return Added::TooLate;
+        }
+        if notice.task_id.is_none() && state.queue.iter().any(|(other, _)| *other == notice) {
+            return Added::Known;
+        }
+        state.queue.push_back((notice, shown));
+        drop(state);
+        self.changed.notify_one();
+        Added::Yes
+    }
+
+    /// What fits into one message, and what of it clients have not seen yet.
+    fn take(&self) -> Option<(String, Vec<String>)> {
+        let mut state = self.lock();
+        let mut told = String::new();
+        let mut unseen = Vec::new();
+        while let Some((notice, _)) = state.queue.front() {
+            let chars = notice.told.chars().count().min(MAX_NOTICE_CHARS);
+            if !told.is_empty() && told.chars().count() + chars > MAX_TOLD_CHARS {
+                break;
+            }
+            let Some((notice, shown)) = state.queue.pop_front() else { break };
+            if !told.is_empty() {
+                told.push_str("\n\n");
+            }
+            told.push_str(&shortened(&notice.told));
+            if shown == Shown::WhenTold {
+                unseen.push(notice.shown);
+            }
+        }
+        (!told.is_empty()).then_some((told, unseen))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().queue.is_empty()
+    }
+
+    /// Nobody will listen again, unless something has come in the meantime. Whether it is closed.
+    pub(crate) fn close(&self) -> bool {
+        let mut state = self.lock();
+        state.closed = state.queue.is_empty();
+        state.closed
+    }
+
+    fn close_for_good(&self) {
+        self.lock().closed = true;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, NewsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends are what matters: a long piece loses its middle.
+fn shortened(text: &str) -> String {
+    let chars = text.chars().count();
+    if chars <= MAX_NOTICE_CHARS {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(MAX_NOTICE_CHARS / 5).collect();
+    let tail: String = text.chars().skip(chars - MAX_NOTICE_CHARS * 4 / 5).collect();
+    format!("{head}\n[… {} characters left out …]\n{tail}", chars - MAX_NOTICE_CHARS)
+}
+
+impl Run<'_> {
+    /// Takes in what has happened so far.
+    pub(crate) fn take_in_tasks(&self) {
+        let background = &self.agent.background;
+        while let Some(event) = background.tasks.try_next() {
+            take_in(event, &background.news, &self.emitter);
+        }
+    }
+
+    /// Tells the model what happened since its last turn, in one message.
+    pub(crate) async fn tell_news(&mut self) -> Result<(), Failure> {
+        self.take_in_tasks();
+        let Some((told, unseen)) = self.agent.background.news.take() else { return Ok(()) };
+        for text in unseen {
+            self.emitter.emit(EventKind::UserMessage { text, origin: Origin::Notice });
+        }
+        self.tell(Message::user(told), Origin::Notice).await
+    }
+
+    /// The model has nothing more to do. Is there news for it, now or within the time for waiting?
+    pub(crate) async fn hears_more(&mut self) -> bool {
+        let background = &self.agent.background;
+        let stop = self.agent.stop.cancel();
+        loop {
+            self.take_in_tasks();
+            if !background.news.is_empty() || stop.is_cancelled() {
+                return true;
+            }
+            let left = background.wait.saturating_sub(self.waited);
+            let is_due = background.schedules.next_due().is_some_and(|due| due <= left);
+            if left.is_zero() || !(is_due || background.has_agents()) {
+                return false;
+            }
+            let began = Instant::now();
+            tokio::select! {
+                () = background.news.changed.notified() => {}
+                () = tokio::time::sleep(left) => {}
+                () = stop.cancelled() => {}
+            }
+            self.waited += began.elapsed();
+        }
+    }
+
+    /// The run has its outcome: background work is stopped, waited for a moment, and seen to end.
+    pub(crate) async fn put_away(&mut self, ending: &Ending) {
+        self.take_in_tasks();
+        let background = &self.agent.background;
+        background.news.close_for_good();
+        if matches!(ending, Ending::Success(success) if success.payload.is_none()) && background.has_agents()
+        {
+            let agents = background.tasks.running();
+            let agents = agents.iter().filter(|info| info.task.kind == TaskKind::Agent).count();
+            let message = format!(
+                "{agents} background {} stopped at the end of the run, after {} ms of waiting (`tasks.waitMs`)",
+                if agents == 1 { "agent was" } else { "agents were" },
+                background.wait.as_millis()
+            );
+            self.emitter.emit(EventKind::Warning { message: message.clone() });
+            self.warnings.push(message);
+        }
+        let deadline = match ending {
+            Ending::Success(success) if success.payload.is_some() => CAPTURE_HOLDBACK,
+            _ => END_OF_RUN,
+        };
+        background.tasks.shut_down(deadline).await;
+        self.take_in_tasks();
+        background.door.store(false, Ordering::Release);
+    }
+}
+
+/// A run that is dropped in the middle leaves nothing behind.
+pub(crate) struct StopOnDrop(pub(crate) Background);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.door.store(false, Ordering::Release);
+        self.0.tasks.stop_all(StoppedBy::EndOfRun);
+    }
+}
+
+/// The sink of background agents: no event follows the outcome of the run they work for.
+struct BehindDoor {
+    sink: Arc<dyn EventSink>,
+    door: Arc<AtomicBool>,
+}
+
+impl EventSink for BehindDoor {
+    fn emit(&self, event: Event) {
+        if self.door.load(Ordering::Acquire) {
+            self.sink.emit(event);
+        }
+    }
+
+    fn flush(&self) {
+        self.sink.flush();
+    }
+
+    fn blocked(&self) -> Option<BoxFut<'_, ()>> {
+        self.sink.blocked()
+    }
+}
