@@ -11,6 +11,7 @@
 mod error;
 mod list;
 mod lock;
+mod peer;
 mod place;
 mod record;
 mod resume;
@@ -23,6 +24,7 @@ mod title;
 
 pub use error::SessionError;
 pub use list::{Found, Listed, State, delete, find, list, list_all, most_recent};
+pub use peer::{Deadlines, Lines, Peer};
 pub use place::Place;
 pub use record::{FORMAT, Head};
 pub use resume::{Asked, Resumed, fork, open, read};

@@ -20,6 +20,7 @@ mod json_line;
 mod openai;
 mod publish;
 mod qwen;
+mod reply;
 mod stats;
 mod text;
 mod values;
@@ -29,3 +30,4 @@ pub use dialect::{
     Dialect, Encoder, EncoderOptions, Format, Lifetime, SCHEMA_VERSION, UnknownDialect, encoder,
     published_schema,
 };
+pub use reply::{Cancelled, HintItem, HintStatus, Question, Replies, Suggestion};

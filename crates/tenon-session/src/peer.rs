@@ -1,0 +1,377 @@
+//! The client at the other end, as whoever the agent may ask: permissions, hooks and servers that live in its
+//! process.
+//!
+//! Every question has an id of its own and a deadline with a safe consequence. A question that nobody waits
+//! for any longer is withdrawn; an answer that comes too late, or twice, is ignored.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tenon_agent::Stop;
+use tenon_core::{
+    BoxFut, Cancel, Client, ClientError, ErrorClass, Failure, HookCall, HookReply, IdSource, JsonRpc,
+    PermissionAsk, PermissionReply, Signal,
+};
+use tenon_wire::{Question, Replies, Suggestion};
+use tokio::sync::oneshot;
+
+/// Where whole lines go, between the lines of a run.
+pub trait Lines: Send + Sync {
+    fn line(&self, line: Vec<u8>);
+}
+
+/// How long a client may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadlines {
+    pub can_use_tool: Duration,
+    pub hook_callback: Duration,
+    pub mcp_message: Duration,
+}
+
+pub struct Peer {
+    replies: Replies,
+    lines: Arc<dyn Lines>,
+    ids: Arc<IdSource>,
+    state: Mutex<State>,
+}
+
+struct State {
+    pending: HashMap<String, oneshot::Sender<Result<Value, String>>>,
+    deadlines: Deadlines,
+    /// The client has closed its side: nobody answers any more.
+    closed: bool,
+    prompt_id: Option<String>,
+    /// The running turn, for an answer that ends it.
+    turn: Option<Stop>,
+}
+
+impl Peer {
+    pub fn new(replies: Replies, lines: Arc<dyn Lines>, ids: Arc<IdSource>, deadlines: Deadlines) -> Peer {
+        let state = State { pending: HashMap::new(), deadlines, closed: false, prompt_id: None, turn: None };
+        Peer { replies, lines, ids, state: Mutex::new(state) }
+    }
+
+    /// The turn that questions belong to from here on.
+    pub fn turn_starts(&self, prompt_id: Option<String>, stop: Stop) {
+        let mut state = self.state();
+        state.prompt_id = prompt_id;
+        state.turn = Some(stop);
+    }
+
+    pub fn turn_ends(&self) {
+        self.state().turn = None;
+    }
+
+    pub fn wait_for_permission(&self, at_most: Duration) {
+        self.state().deadlines.can_use_tool = at_most;
+    }
+
+    /// An answer has come. Whether anybody waited for it.
+    pub fn answer(&self, id: &str, reply: Result<Value, String>) -> bool {
+        let waiting = self.state().pending.remove(id);
+        waiting.is_some_and(|waiting| waiting.send(reply).is_ok())
+    }
+
+    /// No more answers will come: what waits is answered with that, and nothing more is asked.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.pending.clear();
+    }
+
+    async fn ask(
+        &self,
+        question: Question<'_>,
+        deadline: fn(&Deadlines) -> Duration,
+        cancel: Cancel,
+    ) -> Result<Value, ClientError> {
+        let id = self.ids.next().to_string();
+        let (sender, receiver) = oneshot::channel();
+        let (line, wait) = {
+            let mut state = self.state();
+            if state.closed {
+                return Err(ClientError::Absent);
+            }
+            state.pending.insert(id.clone(), sender);
+            let line = self.replies.control_request(&id, state.prompt_id.as_deref(), &question);
+            (line, deadline(&state.deadlines))
+        };
+        self.lines.line(line);
+        let withdraw = Withdraw { peer: self, id: &id };
+        let answer = tokio::select! {
+            answer = receiver => answer,
+            () = tokio::time::sleep(wait) => return Err(ClientError::TimedOut),
+            () = cancel.cancelled() => return Err(ClientError::Refused("the run was stopped".to_owned())),
+        };
+        drop(withdraw);
+        match answer {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(message)) => Err(ClientError::Refused(message)),
+            // The sender is gone: the client closed its side.
+            Err(_) => Err(ClientError::Absent),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the client that an answer is no longer wanted, unless it has come.
+struct Withdraw<'a> {
+    peer: &'a Peer,
+    id: &'a str,
+}
+
+impl Drop for Withdraw<'_> {
+    fn drop(&mut self) {
+        let waiting = self.peer.state().pending.remove(self.id);
+        if waiting.is_some() {
+            self.peer.lines.line(self.peer.replies.control_cancel(self.id));
+        }
+    }
+}
+
+impl Client for Peer {
+    fn permission(&self, ask: PermissionAsk, cancel: Cancel) -> BoxFut<'_, PermissionReply> {
+        Box::pin(async move {
+            let question = Question::CanUseTool { ask: &ask, suggestions: suggestions(&ask) };
+            match self.ask(question, |deadlines| deadlines.can_use_tool, cancel).await {
+                Ok(answer) => self.permission_reply(&ask, &answer),
+                Err(error) => PermissionReply::Deny {
+                    message: format!("{} (asked because {})", said(&error), ask.reason),
+                },
+            }
+        })
+    }
+
+    fn hook(&self, call: HookCall, cancel: Cancel) -> BoxFut<'_, Result<HookReply, ClientError>> {
+        Box::pin(async move {
+            let question = Question::HookCallback {
+                callback_id: &call.callback_id,
+                input: &call.input,
+                tool_use_id: call.tool_use_id.as_deref(),
+            };
+            self.ask(question, |deadlines| deadlines.hook_callback, cancel).await.map(HookReply)
+        })
+    }
+
+    fn mcp(
+        &self,
+        server: &str,
+        message: JsonRpc,
+        cancel: Cancel,
+    ) -> BoxFut<'_, Result<JsonRpc, ClientError>> {
+        let server = server.to_owned();
+        Box::pin(async move {
+            let question = Question::McpMessage { server: &server, message: &message.0 };
+            let answer = self.ask(question, |deadlines| deadlines.mcp_message, cancel).await?;
+            match answer {
+                Value::Object(mut fields) => match fields.remove("mcp_response") {
+                    Some(response) => Ok(JsonRpc(response)),
+                    None => Err(ClientError::Refused("the answer has no `mcp_response`".to_owned())),
+                },
+                _ => Err(ClientError::Refused("the answer is no object".to_owned())),
+            }
+        })
+    }
+}
+
+impl Peer {
+    /// Only a clear yes is one.
+    fn permission_reply(&self, ask: &PermissionAsk, answer: &Value) -> PermissionReply {
+        let behavior = answer["behavior"].as_str().unwrap_or_default().to_ascii_lowercase();
+        if matches!(behavior.as_str(), "allow" | "approve") {
+            return match answer.get("updatedInput").or_else(|| answer.get("updated_input")) {
+                // Clients send the arguments back whether or not they changed them.
+                Some(Value::Object(input)) if *input != ask.input => {
+                    PermissionReply::Allow { updated_input: Some(input.clone()) }
+                }
+                _ => PermissionReply::Allow { updated_input: None },
+            };
+        }
+        if answer["interrupt"] == true
+            && let Some(turn) = &self.state().turn
+        {
+            let why = "the client denied a call and stopped the turn";
+            turn.now(Failure::new(ErrorClass::Interrupted(Signal::Int), why));
+        }
+        let message = answer["message"].as_str().filter(|message| !message.trim().is_empty());
+        PermissionReply::Deny {
+            message: message.map_or_else(|| "the client said no".to_owned(), str::to_owned),
+        }
+    }
+}
+
+fn said(error: &ClientError) -> String {
+    match error {
+        ClientError::Absent => "nobody is there to ask: the client has closed its input".to_owned(),
+        ClientError::TimedOut => "the client did not answer in time".to_owned(),
+        ClientError::Refused(message) => format!("the client could not answer: {message}"),
+    }
+}
+
+fn suggestions(ask: &PermissionAsk) -> Vec<Suggestion> {
+    let text = |key: &str| ask.input.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (label, description) = match ask.tool.as_str() {
+        "run_shell_command" | "monitor" => ("Allow command", format!("Run: {}", text("command"))),
+        "edit" | "write_file" => ("Allow edit", format!("Change {}", text("file_path"))),
+        "web_fetch" => ("Allow request", format!("Fetch {}", text("url"))),
+        tool => ("Allow", format!("Call `{tool}`")),
+    };
+    vec![
+        Suggestion { kind: "allow", label, description },
+        Suggestion { kind: "deny", label: "Deny", description: format!("Refuse `{}`", ask.tool) },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tenon_core::Id;
+    use tenon_wire::Dialect;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<Value>>);
+
+    impl Lines for Kept {
+        fn line(&self, line: Vec<u8>) {
+            self.0.lock().unwrap().push(serde_json::from_slice(&line).unwrap());
+        }
+    }
+
+    impl Kept {
+        fn ids(&self, kind: &str) -> Vec<String> {
+            let lines = self.0.lock().unwrap();
+            let of_kind = lines.iter().filter(|line| line["type"] == kind);
+            of_kind.map(|line| line["request_id"].as_str().unwrap().to_owned()).collect()
+        }
+    }
+
+    fn peer(deadline: Duration) -> (Arc<Peer>, Arc<Kept>) {
+        let kept = Arc::new(Kept::default());
+        let id = Id::from_random([3; 16]);
+        let deadlines = Deadlines { can_use_tool: deadline, hook_callback: deadline, mcp_message: deadline };
+        let ids = Arc::new(IdSource::new(id));
+        let lines = Arc::clone(&kept) as Arc<dyn Lines>;
+        (Arc::new(Peer::new(Replies::new(Dialect::Qwen, id), lines, ids, deadlines)), kept)
+    }
+
+    fn ask() -> PermissionAsk {
+        PermissionAsk {
+            call_id: "c1".into(),
+            tool: "write_file".into(),
+            input: json!({"file_path": "/a"}).as_object().unwrap().clone(),
+            reason: "it changes files".into(),
+        }
+    }
+
+    fn allow(input: Option<Value>) -> PermissionReply {
+        PermissionReply::Allow { updated_input: input.map(|input| input.as_object().unwrap().clone()) }
+    }
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn only_a_clear_yes_is_one() {
+        let table = [
+            (json!({"behavior": "allow"}), allow(None)),
+            (json!({"behavior": "Approve", "updatedInput": {"file_path": "/a"}}), allow(None)),
+            (
+                json!({"behavior": "allow", "updatedInput": {"file_path": "/b"}}),
+                allow(Some(json!({"file_path": "/b"}))),
+            ),
+            (json!({"behavior": "deny", "message": "no"}), PermissionReply::Deny { message: "no".into() }),
+            (json!({"behaviour": "allow"}), PermissionReply::Deny { message: "the client said no".into() }),
+            (json!(null), PermissionReply::Deny { message: "the client said no".into() }),
+        ];
+        for (answer, wanted) in table {
+            let (peer, kept) = peer(LONG);
+            let asking = Arc::clone(&peer);
+            let reply = tokio::spawn(async move { asking.permission(ask(), Cancel::new()).await });
+            while kept.ids("control_request").is_empty() {
+                tokio::task::yield_now().await;
+            }
+            let id = &kept.ids("control_request")[0];
+            assert!(peer.answer(id, Ok(answer.clone())));
+            assert!(!peer.answer(id, Ok(json!({"behavior": "allow"}))), "a second answer is ignored");
+            assert_eq!(reply.await.unwrap(), wanted, "{answer}");
+            assert_eq!(kept.ids("control_cancel_request"), [""; 0]);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_answer_is_no_and_the_question_is_withdrawn() {
+        let (peer, kept) = peer(Duration::from_secs(5));
+        let reply = peer.permission(ask(), Cancel::new()).await;
+        let why = "the client did not answer in time (asked because it changes files)";
+        assert_eq!(reply, PermissionReply::Deny { message: why.into() });
+        assert_eq!(kept.ids("control_cancel_request"), kept.ids("control_request"));
+    }
+
+    #[tokio::test]
+    async fn a_dropped_question_is_withdrawn_and_its_late_answer_ignored() {
+        let (peer, kept) = peer(LONG);
+        {
+            let mut question = peer.permission(ask(), Cancel::new());
+            let polled = futures_util::poll!(&mut question);
+            assert!(polled.is_pending());
+        }
+        let asked = kept.ids("control_request");
+        assert_eq!(kept.ids("control_cancel_request"), asked);
+        assert!(!peer.answer(&asked[0], Ok(json!({"behavior": "allow"}))));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_closed_its_side_answers_nothing() {
+        let (peer, kept) = peer(LONG);
+        let asking = Arc::clone(&peer);
+        let waiting = tokio::spawn(async move { asking.permission(ask(), Cancel::new()).await });
+        while kept.ids("control_request").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        peer.close();
+        let why = "nobody is there to ask: the client has closed its input (asked because it changes files)";
+        assert_eq!(waiting.await.unwrap(), PermissionReply::Deny { message: why.into() });
+        assert_eq!(
+            peer.permission(ask(), Cancel::new()).await,
+            PermissionReply::Deny { message: why.into() }
+        );
+        assert_eq!(kept.ids("control_request").len(), 1);
+    }
+
+    /// A thousand questions at once, answered in another order: each gets its own answer.
+    #[tokio::test]
+    async fn answers_find_their_questions() {
+        let (peer, kept) = peer(LONG);
+        let calls: Vec<_> = (0..1000)
+            .map(|number| {
+                let peer = Arc::clone(&peer);
+                tokio::spawn(async move {
+                    let message = JsonRpc(json!({"id": number}));
+                    peer.mcp("tools", message, Cancel::new()).await.unwrap().0
+                })
+            })
+            .collect();
+        while kept.ids("control_request").len() < 1000 {
+            tokio::task::yield_now().await;
+        }
+        let asked: Vec<(String, Value)> = kept
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|line| (line["request_id"].as_str().unwrap().to_owned(), line["request"]["message"].clone()))
+            .collect();
+        for (id, message) in asked.iter().rev() {
+            assert!(peer.answer(id, Ok(json!({"mcp_response": message}))));
+        }
+        for (number, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.await.unwrap(), json!({"id": number}));
+        }
+    }
+}
