@@ -270,6 +270,3 @@ fn leave_out(messages: &mut [Message], excess: usize) -> usize {
     }
     saved
 }
-
-#[cfg(test)]
-mod tests;

@@ -9,5 +9,9 @@ mod batch;
 mod ending;
 #[path = "all/events.rs"]
 mod events;
+#[path = "all/long_conversations.rs"]
+mod long_conversations;
+#[path = "all/money.rs"]
+mod money;
 #[path = "all/script.rs"]
 mod script;

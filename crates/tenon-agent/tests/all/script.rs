@@ -7,9 +7,9 @@ use tenon_agent::{Agent, Audience, Background, Ended, Limits, Lineage, SchemaMod
 use tenon_contract::{Contract, Schema};
 use tenon_core::ApprovalMode;
 use tenon_core::{
-    Args, BoxFut, Cancel, Delta, DeltaStream, Event, EventKind, EventSink, FinishReason, Id, IdSource,
-    MemoryJournal, Message, ModelClient, ModelError, Models, NoBudget, NoClient, Outcome, Request, RunInfo,
-    Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec,
+    Args, BoxFut, Budget, Cancel, Delta, DeltaStream, Event, EventKind, EventSink, FinishReason, Id,
+    IdSource, MemoryJournal, Message, ModelClient, ModelError, ModelFacts, Models, NoBudget, NoClient,
+    Outcome, Request, RunInfo, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec,
 };
 use tenon_tools::{Hooks, PermissionOptions, Permissions, Registry, Rule};
 
@@ -29,15 +29,22 @@ pub fn calls(calls: &[(&str, &str, &str)]) -> Answer {
     answer
 }
 
+/// Answers a request as it comes, where a list would have to know the future.
+pub type React = Box<dyn Fn(&Request) -> Answer + Send + Sync>;
+
 pub struct Script {
     answers: Mutex<VecDeque<Answer>>,
+    react: Option<React>,
     pub requests: Mutex<Vec<Request>>,
 }
 
 impl ModelClient for Script {
     fn stream(&self, request: Request, _cancel: Cancel) -> DeltaStream {
+        let answer = match &self.react {
+            Some(react) => react(&request),
+            None => self.answers.lock().unwrap().pop_front().expect("the script has another answer"),
+        };
         self.requests.lock().unwrap().push(request);
-        let answer = self.answers.lock().unwrap().pop_front().expect("the script has another answer");
         Box::pin(futures_util::stream::iter(answer))
     }
 }
@@ -51,7 +58,7 @@ impl EventSink for Recorded {
     }
 }
 
-/// A tool that only notes that it ran.
+/// A tool that only notes that it ran, and says as much as its argument `bytes` wants.
 pub struct Noting {
     spec: Arc<ToolSpec>,
     log: Arc<Mutex<Vec<String>>>,
@@ -62,11 +69,13 @@ impl Tool for Noting {
         &self.spec
     }
 
-    fn call(&self, ctx: ToolCtx, _args: Args) -> BoxFut<'_, ToolOutcome> {
+    fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome> {
+        let bytes = args.get("bytes").and_then(serde_json::Value::as_u64).unwrap_or(0);
         Box::pin(async move {
             assert!(!ctx.call_id.contains("panic"), "asked to");
             self.log.lock().unwrap().push(ctx.call_id.clone());
-            ToolOutcome::ok(format!("ran {}", ctx.call_id))
+            let more = "x".repeat(usize::try_from(bytes).unwrap());
+            ToolOutcome::ok(format!("ran {}{more}", ctx.call_id))
         })
     }
 }
@@ -81,6 +90,11 @@ pub struct Scene {
     pub mode: ApprovalMode,
     pub deny: Vec<&'static str>,
     pub fail_on_denied: bool,
+    pub models: Models,
+    pub budget: Arc<dyn Budget>,
+    pub history: Vec<Message>,
+    pub prompt: String,
+    pub react: Option<React>,
 }
 
 impl Scene {
@@ -95,7 +109,22 @@ impl Scene {
             mode: ApprovalMode::Yolo,
             deny: Vec::new(),
             fail_on_denied: false,
+            models: Models::default(),
+            budget: Arc::new(NoBudget),
+            history: Vec::new(),
+            prompt: "prompt".into(),
+            react: None,
         }
+    }
+
+    pub fn reacting(react: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Scene {
+        Scene { react: Some(Box::new(react)), ..Scene::new(Vec::new()) }
+    }
+
+    /// What is known of the model.
+    pub fn facts(mut self, facts: ModelFacts) -> Scene {
+        self.models = Models::new([("scripted".to_owned(), facts)]);
+        self
     }
 
     pub fn schema(mut self, schema: &'static str) -> Scene {
@@ -122,7 +151,11 @@ impl Scene {
             ..PermissionOptions::default()
         })
         .unwrap();
-        let model = Arc::new(Script { answers: Mutex::new(self.answers.into()), requests: Mutex::default() });
+        let model = Arc::new(Script {
+            answers: Mutex::new(self.answers.into()),
+            react: self.react,
+            requests: Mutex::default(),
+        });
         let journal = MemoryJournal::default();
         let contract = self.schema.map(|schema| {
             let schema = Schema::compile(schema).unwrap();
@@ -136,8 +169,8 @@ impl Scene {
         let agent = Agent {
             model: Arc::clone(&model) as Arc<dyn ModelClient>,
             system: "system".into(),
-            history: Vec::new(),
-            prompt: Some(Message::user("prompt")),
+            history: self.history,
+            prompt: Some(Message::user(self.prompt)),
             registry,
             permissions,
             contract,
@@ -145,7 +178,7 @@ impl Scene {
             limits: self.limits,
             client: Arc::new(NoClient),
             journal: Arc::new(journal.clone()),
-            budget: Arc::new(NoBudget),
+            budget: self.budget,
             stop: Stop::default(),
             ids: Arc::clone(&ids),
             info: RunInfo {
@@ -163,7 +196,7 @@ impl Scene {
             fail_on_denied: self.fail_on_denied,
             heartbeat: None,
             deliver: None,
-            models: Models::default(),
+            models: self.models,
             compact_at: 0.8,
             hooks: Hooks::none(),
             session_start: None,

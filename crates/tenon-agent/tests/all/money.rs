@@ -1,0 +1,252 @@
+//! What tokens cost, who pays, and when nobody asks any more.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use proptest::prelude::*;
+use tenon_core::{
+    Above, Budget, Cost, Delta, ErrorClass, Estimate, Exceeded, FinishReason, Metrics, ModelError,
+    ModelFacts, Models, MoneyBudget, Price, Rates, Usage,
+};
+use tenon_testkit::cases;
+
+use crate::script::{Answer, Scene, calls, text};
+
+/// Dollars per token, to make sums easy to read.
+fn price(input: f64, output: f64) -> Price {
+    let (input, output) = (input * 1e6, output * 1e6);
+    let rates = Rates { input, output, cache_read: input / 10.0, cache_write: input * 1.25 };
+    Price { rates, above: Vec::new() }
+}
+
+fn facts(price: Price) -> ModelFacts {
+    ModelFacts { price: Some(price), ..ModelFacts::default() }
+}
+
+fn usage(input: u64, output: u64) -> Usage {
+    Usage { input, output, total: input + output, ..Usage::default() }
+}
+
+fn with_usage(mut answer: Answer, usage: Usage) -> Answer {
+    answer.insert(0, Ok(Delta::Usage(usage)));
+    answer
+}
+
+fn estimate(price: &Price, input_tokens: u64) -> Estimate {
+    Estimate { model: "m".into(), input_tokens, price: Some(price.clone()) }
+}
+
+#[test]
+fn tokens_are_priced_apart_by_how_they_came() {
+    let rates = Rates { input: 1.0, output: 10.0, cache_read: 0.1, cache_write: 1.25 };
+    let twice = Rates { input: 2.0, output: 20.0, cache_read: 0.2, cache_write: 2.5 };
+    let thrice = Rates { input: 3.0, output: 30.0, cache_read: 0.3, cache_write: 3.75 };
+    let above = vec![Above { tokens: 2_000_000, rates: thrice }, Above { tokens: 1_000_000, rates: twice }];
+    let price = Price { rates, above };
+    let usage = |input, output, cache_read, cache_write| Usage {
+        input,
+        output,
+        cache_read,
+        cache_write,
+        ..Usage::default()
+    };
+    for (usage, dollars) in [
+        (usage(1_000_000, 0, 0, 0), 1.0),
+        (usage(0, 1_000_000, 0, 0), 10.0),
+        (usage(1_000_000, 0, 1_000_000, 0), 0.1),
+        (usage(1_000_000, 0, 0, 1_000_000), 1.25),
+        (usage(1_000_000, 100_000, 500_000, 300_000), 0.2 + 0.05 + 0.375 + 1.0),
+        // More cached than read is a server that counts apart: nothing is paid twice.
+        (usage(100_000, 0, 500_000, 500_000), 0.01),
+        // Larger requests, all of them at the larger rate.
+        (usage(1_000_001, 0, 0, 0), 2.000_002),
+        (usage(2_000_000, 100_000, 0, 0), 6.0),
+        (usage(2_000_001, 100_000, 0, 0), 9.000_003),
+    ] {
+        let cost = Cost::of(Some(&price), Some(usage)).usd();
+        assert_eq!(cost, Some(dollars), "{usage:?}");
+    }
+}
+
+#[test]
+fn what_nobody_knows_is_not_zero() {
+    let price = price(1.0, 1.0);
+    assert_eq!(Cost::of(None, Some(usage(1, 1))).usd(), None);
+    assert_eq!(Cost::of(Some(&price), None).usd(), None);
+    assert_eq!(Cost::of(Some(&Price::FREE), None).usd(), Some(0.0));
+    let mut sum = Cost::Usd(1.0);
+    sum.add(Cost::Unknown);
+    sum.add(Cost::Usd(1.0));
+    assert_eq!(sum.usd(), None);
+}
+
+#[test]
+fn one_name_at_two_providers_has_the_dearer_price_and_the_smaller_size() {
+    let cheap = ModelFacts { max_input: Some(10), ..facts(price(1.0, 1.0)) };
+    let dear = ModelFacts { max_input: Some(20), ..facts(price(2.0, 1.0)) };
+    for pair in [[cheap.clone(), dear.clone()], [dear.clone(), cheap.clone()]] {
+        let models = Models::new(pair.map(|facts| ("m".to_owned(), facts)));
+        assert_eq!(models.facts("m"), &ModelFacts { max_input: Some(10), ..dear.clone() });
+        assert_eq!(models.unpriced(), None);
+    }
+    let models = Models::new([("m".to_owned(), dear), ("m".to_owned(), ModelFacts::default())]);
+    assert_eq!(models.unpriced(), Some("m"));
+}
+
+#[test]
+fn a_run_costs_what_each_answer_costs_and_broken_answers_too() {
+    let broken = vec![
+        Ok(Delta::Usage(usage(100, 1))),
+        Ok(Delta::Retrying {
+            attempt: 2,
+            wait: std::time::Duration::ZERO,
+            error: ModelError::new(ErrorClass::Network, "gone"),
+        }),
+        Ok(Delta::Usage(usage(100, 10))),
+    ];
+    let answers =
+        vec![[broken, calls(&[("a", "look", "{}")])].concat(), with_usage(text("Done."), usage(200, 20))];
+    let played = Scene::new(answers).facts(facts(price(0.01, 0.1))).play();
+    assert_eq!(played.outcome.cost_usd, Some(4.0 + 3.1));
+    let metrics = &played.outcome.metrics.models["scripted"];
+    assert_eq!((metrics.requests, metrics.errors), (3, 1));
+    assert_eq!(metrics.usage, Usage { total: 431, ..usage(400, 31) });
+}
+
+#[test]
+fn an_answer_without_a_count_leaves_the_cost_unknown() {
+    let answers = || vec![text("Done.")];
+    assert_eq!(Scene::new(answers()).facts(facts(price(1.0, 1.0))).play().outcome.cost_usd, None);
+    assert_eq!(Scene::new(answers()).facts(facts(Price::FREE)).play().outcome.cost_usd, Some(0.0));
+    assert_eq!(Scene::new(answers()).play().outcome.cost_usd, None, "nobody knows the price");
+}
+
+#[test]
+fn who_answered_is_who_is_paid() {
+    let answer = vec![
+        Ok(Delta::Usage(usage(10, 0))),
+        Ok(Delta::SwitchedModel { from: "scripted".into(), to: "other".into(), status: None, fallback: 1 }),
+        Ok(Delta::Usage(usage(100, 0))),
+        Ok(Delta::Text("Hi.".into())),
+        Ok(Delta::Finished(FinishReason::Stop)),
+    ];
+    let mut scene = Scene::new(vec![answer]);
+    scene.models = Models::new([
+        ("scripted".to_owned(), facts(price(1.0, 0.0))),
+        ("other".to_owned(), facts(price(0.01, 0.0))),
+    ]);
+    let played = scene.play();
+    assert_eq!(played.outcome.cost_usd, Some(11.0));
+    let cost = |name: &str| played.outcome.metrics.models[name].cost;
+    assert_eq!((cost("scripted"), cost("other")), (Cost::Usd(10.0), Cost::Usd(1.0)));
+}
+
+#[test]
+fn what_sub_agents_used_is_the_callers() {
+    let mut caller = Metrics::default();
+    let mut other = Metrics { lines_added: 2, lines_removed: 1, ..Metrics::default() };
+    let model = other.models.entry("m".into()).or_default();
+    (model.requests, model.errors, model.latency_ms) = (2, 1, 5);
+    (model.usage, model.cost) = (usage(10, 1), Cost::Usd(0.5));
+    let tool = other.tools.entry("look".into()).or_default();
+    (tool.success, tool.fail, tool.duration_ms) = (3, 1, 7);
+    tool.decisions.insert(tenon_core::Decision::AutoAccept, 4);
+    caller.merge(&other);
+    assert_eq!(caller, other);
+    caller.merge(&other);
+    assert_eq!((caller.models["m"].requests, caller.models["m"].usage.input), (4, 20));
+    assert_eq!((caller.tools["look"].success, caller.lines_added), (6, 4));
+    assert_eq!(caller.tools["look"].decisions[&tenon_core::Decision::AutoAccept], 8);
+    assert_eq!(caller.cost().usd(), Some(1.0));
+}
+
+#[test]
+fn a_request_that_would_reach_the_budget_is_not_sent() {
+    // The second request is thought to hold more than 100 tokens, at 0.0125 each when they are kept.
+    let answers = || {
+        vec![
+            with_usage(calls(&[("a", "look", "{}")]), usage(100, 10)),
+            with_usage(text("Done."), usage(110, 1)),
+        ]
+    };
+    let play = |limit: f64| {
+        let mut scene = Scene::new(answers()).facts(facts(price(0.01, 0.1)));
+        let budget = MoneyBudget::new(limit);
+        scene.budget = Arc::new(budget.clone());
+        (scene.play(), budget)
+    };
+    let (played, budget) = play(100.0);
+    assert_eq!((played.class(), budget.spent()), ("success", played.outcome.cost_usd.unwrap()));
+    let (played, budget) = play(2.5);
+    assert_eq!((played.class(), played.outcome.turns), ("budget", 2));
+    assert_eq!(played.model.requests.lock().unwrap().len(), 1, "the second was not sent");
+    assert_eq!((budget.spent(), budget.reserved()), (2.0, 0.0));
+    assert_eq!(played.outcome.cost_usd, Some(2.0));
+    let tenon_core::Ending::Failure(failure) = &played.outcome.ending else { panic!("{:?}", played.outcome) };
+    assert_eq!(failure.exit_code(), 55);
+    for words in ["$2.0000 of $2.5000 spent", "--max-budget-usd"] {
+        assert!(failure.message.contains(words), "{}", failure.message);
+    }
+    assert_eq!(play(0.0).0.model.requests.lock().unwrap().len(), 0);
+}
+
+#[test]
+fn reservations_are_given_back_settled_or_guessed() {
+    let budget = MoneyBudget::new(10.0);
+    let price = price(1.0, 1.0);
+    let reserve = |tokens| budget.reserve(estimate(&price, tokens));
+    let first = reserve(4).unwrap();
+    assert_eq!(budget.reserved(), 5.0, "at the rate of what is kept for later");
+    assert!(reserve(4).is_err(), "5 + 5 reaches 10");
+    let second = reserve(3).unwrap();
+    drop(first);
+    assert_eq!((budget.spent(), budget.reserved()), (0.0, 3.75));
+    second.settle(Cost::Usd(9.0));
+    assert_eq!((budget.spent(), budget.reserved()), (9.0, 0.0));
+    let refused = reserve(1).map(drop).unwrap_err();
+    assert_eq!(refused, Exceeded::Money { spent: 9.0, reserved: 0.0, next: 1.25, limit: 10.0 });
+    let budget = MoneyBudget::new(10.0);
+    budget.reserve(estimate(&price, 4)).unwrap().settle(Cost::Unknown);
+    assert_eq!((budget.spent(), budget.reserved()), (5.0, 0.0), "somebody answered and nobody counted");
+    let unpriced = Estimate { model: "m".into(), input_tokens: 1, price: None };
+    assert!(matches!(budget.reserve(unpriced), Err(Exceeded::NoPrice { .. })));
+    MoneyBudget::new(0.0).reserve(estimate(&Price::FREE, 1_000_000)).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases(24)))]
+
+    /// Agents at once on one budget: it is passed by at most the last answer of each.
+    #[test]
+    fn a_shared_budget_is_passed_by_one_answer_per_agent_at_most(
+        limit in 10_u32..200,
+        agents in prop::collection::vec(prop::collection::vec((1_u64..20, 0_u64..30), 1..30), 2..6),
+    ) {
+        let (limit, price) = (f64::from(limit), price(0.4, 0.5));
+        let budget = MoneyBudget::new(limit);
+        let largest_answer = agents.iter().flatten().map(|(_, output)| *output as f64 * 0.5).fold(0.0, f64::max);
+        let start = Arc::new(Barrier::new(agents.len()));
+        let count = agents.len();
+        let threads: Vec<_> = agents
+            .into_iter()
+            .map(|requests| {
+                let (budget, price, start) = (budget.clone(), price.clone(), Arc::clone(&start));
+                thread::spawn(move || {
+                    start.wait();
+                    let mut paid = 0.0;
+                    for (input, output) in requests {
+                        let Ok(reservation) = budget.reserve(estimate(&price, input)) else { break };
+                        let cost = price.of(usage(input, output));
+                        paid += cost;
+                        reservation.settle(Cost::Usd(cost));
+                    }
+                    paid
+                })
+            })
+            .collect();
+        let paid: f64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        prop_assert!((budget.spent() - paid).abs() < 1e-6);
+        prop_assert!(budget.reserved() < 1e-6);
+        prop_assert!(budget.spent() < limit + largest_answer * count as f64, "{} of {limit}", budget.spent());
+    }
+}
