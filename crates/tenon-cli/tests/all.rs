@@ -41,6 +41,8 @@ mod settings;
 mod signals;
 #[path = "all/stdin.rs"]
 mod stdin;
+#[path = "all/telemetry.rs"]
+mod telemetry;
 #[path = "all/tools.rs"]
 mod tools;
 #[path = "all/usage.rs"]

@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tenon_core::{
-    DurableEvent, Ending, Event, EventKind, Outcome, RunInfo, TaskEnd, TaskStart, Timestamp, ToolErrorKind,
-    ToolReport, TraceContext, Usage,
+    DurableEvent, Ending, ErrorClass, Event, EventKind, Outcome, RunInfo, TaskEnd, TaskStart, Timestamp,
+    ToolErrorKind, ToolReport, TraceContext, Usage,
 };
 
 use crate::data::{Attribute, Span, SpanEnding, SpanEvent, SpanKind, attribute};
@@ -243,7 +243,9 @@ impl Agent {
 
     fn fall_back(&mut self, to: &str, status: Option<u16>, step: &mut Step<'_>) {
         let attempt = self.request.as_ref().map_or(1, |request| request.attempt + 1);
-        self.end_request(Answer::Failed { class: "overloaded".to_owned(), status }, step);
+        // Only these two make a model give way to another.
+        let class = if status == Some(429) { ErrorClass::RateLimited } else { ErrorClass::Overloaded };
+        self.end_request(Answer::Failed { class: class.name().to_owned(), status }, step);
         self.request = Some(Request { model: to.to_owned(), start: step.now, attempt });
     }
 
