@@ -48,6 +48,8 @@ impl Run<'_> {
         if telling != Telling::ToNobody {
             emitter.emit(EventKind::Asking { turn: self.turns, model: self.model.clone() });
         }
+        let (turn, messages, tools) = (self.turns, request.messages.len(), request.tools.len());
+        tracing::debug!(turn, model = self.model, messages, tools, input_tokens, "asking");
         let cancel = self.agent.stop.cancel().child_token();
         let mut deltas = self.agent.model.stream(request, cancel.clone());
         let cancelled = cancel.cancelled();
@@ -133,6 +135,16 @@ impl Run<'_> {
         let mut cost = tally.cost;
         cost.add(earlier);
         reservation.settle(cost);
+        match &result {
+            Ok(answer) => {
+                let (tokens_in, tokens_out) = (answer.usage.input, answer.usage.output);
+                tracing::debug!(turn, tokens_in, tokens_out, ms = millis_since(tally.started), "answered");
+            }
+            Err(Unanswered { failure, .. }) => {
+                let (class, status) = (failure.class.name(), failure.http_status);
+                tracing::info!(turn, class, status, ms = millis_since(tally.started), "not answered");
+            }
+        }
         self.api_duration_ms += tally.count(&mut self.metrics, &self.model);
         result
     }

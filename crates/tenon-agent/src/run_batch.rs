@@ -241,7 +241,11 @@ impl Run<'_> {
             }
             None => ToolOutcome::error(ToolErrorKind::Unknown, self.unknown_tool(&call.name)),
         };
-        Done { outcome, stored: None, duration_ms: millis_since(started), ran_with }
+        let duration_ms = millis_since(started);
+        // Only what exists has a name that nobody made up.
+        let tool = self.agent.registry.get(&call.name).map(|tool| tool.spec().name.clone());
+        tracing::debug!(tool, error = ?outcome.error, ms = duration_ms, "tool call");
+        Done { outcome, stored: None, duration_ms, ran_with }
     }
 
     fn denied(&mut self, call: &ToolCall, reason: &str, hint: Option<&str>) -> Done {

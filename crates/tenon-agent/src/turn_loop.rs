@@ -103,6 +103,7 @@ pub async fn run(mut agent: Agent, sink: Arc<dyn EventSink>) -> Ended {
     let parent = agent.lineage.call_id().map(str::to_owned);
     let emitter = Arc::new(Emitter::new(sink, Arc::clone(&agent.ids), parent));
     let _nothing_outlives = StopOnDrop(agent.background.clone());
+    tracing::info!(session = %agent.info.session_id, model = agent.info.model, depth = agent.lineage.depth(), "run begins");
     emitter.emit(EventKind::RunStarted(Box::new(agent.info.clone())));
     let history = std::mem::take(&mut agent.history);
     let prompt = agent.prompt.take();
@@ -117,6 +118,12 @@ pub async fn run(mut agent: Agent, sink: Arc<dyn EventSink>) -> Ended {
     let history = run.take_history();
     let outcome = Arc::new(run.outcome(ending, millis_since(started)));
     hooks_at_end(&agent, &emitter, &outcome, last_words).await;
+    tracing::info!(
+        exit_code = outcome.exit_code(),
+        turns = outcome.turns,
+        ms = outcome.duration_ms,
+        "run ended"
+    );
     emitter.emit(EventKind::RunFinished(Arc::clone(&outcome)));
     Ended { outcome, history }
 }

@@ -10,6 +10,7 @@ mod dialect;
 mod doctor;
 mod exit_code;
 mod input;
+mod log;
 mod manual;
 mod model;
 mod money;
@@ -35,6 +36,7 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     sys::protect_process();
+    log::start();
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit_code::exit(usage::not_understood(&error)),

@@ -65,6 +65,12 @@ impl Chain {
             // Another request of the same run may have moved on already.
             at = at.max(self.current.fetch_max(at, Ordering::Relaxed));
             let next = self.candidate(at);
+            tracing::info!(
+                from = asked.model,
+                to = next.model,
+                status = failed.error.http_status,
+                "fallback"
+            );
             out.push(Delta::SwitchedModel {
                 from: asked.model.clone(),
                 to: next.model.clone(),

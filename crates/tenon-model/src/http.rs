@@ -131,6 +131,7 @@ impl Http {
             )
         })?;
         refuse_keys_in_the_clear(secret_headers, &url, &shown)?;
+        let host = url.host_str().map(str::to_owned);
         let mut call = self.client(&url)?.post(url);
         for (name, value) in headers {
             call = call.header(name, value);
@@ -146,10 +147,19 @@ impl Http {
             call = call.header(name, value);
         }
         let timeouts = self.options.timeouts;
-        let first_byte = Instant::now() + timeouts.first_byte;
+        let asked = Instant::now();
+        let first_byte = asked + timeouts.first_byte;
+        tracing::debug!(host, secret_headers = secret_headers.len(), "request");
         let response = match timeout_at(first_byte, call.body(body).send()).await {
-            Err(_) => return Err(no_first_byte(&shown, timeouts)),
-            Ok(Err(error)) => return Err(send_failed(&error, &shown, timeouts)),
+            Err(_) => {
+                tracing::debug!(host, ms = millis(asked), "no answer in time");
+                return Err(no_first_byte(&shown, timeouts));
+            }
+            Ok(Err(error)) => {
+                let (connecting, timed_out) = (error.is_connect(), error.is_timeout());
+                tracing::debug!(host, ms = millis(asked), connecting, timed_out, "request failed");
+                return Err(send_failed(&error, &shown, timeouts));
+            }
             Ok(Ok(response)) => response,
         };
         let headers = response
@@ -158,6 +168,7 @@ impl Http {
             .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
             .collect();
         let status = response.status().as_u16();
+        tracing::debug!(host, status, ms = millis(asked), "answer begins");
         Ok(HttpResponse { status, headers, body: pieces(response, shown, first_byte, timeouts) })
     }
 }
@@ -177,6 +188,10 @@ impl Transport for Http {
     fn patience(&self) -> Duration {
         self.options.timeouts.patience()
     }
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 #[derive(Clone, Copy)]

@@ -88,6 +88,8 @@ async fn repeat(
         let (wait, error) = next_wait(failed, &request, policy)?;
         spent += wait;
         attempt += 1;
+        let (class, status) = (error.class.name(), error.http_status);
+        tracing::info!(attempt, wait_ms = wait.as_millis() as u64, class, status, "asked again");
         out.push(Delta::Retrying { attempt, wait, error });
         out.pause().await;
         tokio::time::sleep(wait).await;

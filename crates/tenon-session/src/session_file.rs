@@ -130,6 +130,7 @@ impl SessionFile {
             *state = open.give_up(&error);
             return None;
         }
+        tracing::trace!(bytes = line.len(), "record written");
         if !matches!(record, TurnRecord::ToolStarted { .. }) {
             return None;
         }

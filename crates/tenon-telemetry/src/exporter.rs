@@ -291,6 +291,7 @@ impl Shared {
     }
 
     async fn deliver(&self, signal: Signal, protocol: Protocol, body: Vec<u8>) -> Result<(), Undeliverable> {
+        tracing::debug!(?signal, bytes = body.len(), "telemetry leaves");
         let parcel = Parcel { signal, content_type: protocol.content_type(), body };
         let (problem, may_come_later) = match tokio::time::timeout(self.timeout, self.post.post(parcel)).await
         {

@@ -242,7 +242,8 @@ impl Agent {
     }
 
     fn fall_back(&mut self, to: &str, status: Option<u16>, step: &mut Step<'_>) {
-        let attempt = self.request.as_ref().map_or(1, |request| request.attempt + 1);
+        let Some(Request { attempt, .. }) = &self.request else { return };
+        let attempt = attempt + 1;
         // Only these two make a model give way to another.
         let class = if status == Some(429) { ErrorClass::RateLimited } else { ErrorClass::Overloaded };
         self.end_request(Answer::Failed { class: class.name().to_owned(), status }, step);

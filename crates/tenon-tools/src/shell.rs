@@ -164,15 +164,18 @@ impl RunShellCommand {
             Waited::TimedOut => crate::shell_report::Ending::TimedOut,
             Waited::Cancelled => crate::shell_report::Ending::Cancelled,
         };
+        let pid = running.pid();
         let report = Report {
             order: &order,
             end,
             left,
-            group: running.pid(),
+            group: pid,
             elapsed: running.started.elapsed(),
             output: running.taker.finish(),
         };
-        Ok(report.outcome())
+        let outcome = report.outcome();
+        tracing::debug!(pid, error = ?outcome.error, "command ended");
+        Ok(outcome)
     }
 
     fn order(&self, args: &Args) -> Result<Order, Refusal> {
