@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use tenon_core::ApprovalMode;
 
 use crate::expand::is_variable_name;
+use crate::mcp_servers::read_mcp_servers;
 use crate::problem::{Problem, quotable};
 use crate::providers::Wire;
 use crate::read_hooks::read_hooks;
@@ -86,7 +87,7 @@ pub(crate) fn read_mcp_file(text: &str, file: &Path) -> Layer {
     let root = reader.root();
     let object = root.as_ref().and_then(|root| root.as_object());
     if let Some(node) = object.and_then(|object| object.get("mcpServers")) {
-        settings.mcp_servers = mcp_servers(&mut reader, &node.value);
+        settings.mcp_servers = read_mcp_servers(&mut reader, "mcpServers", &node.value);
     }
     Layer { settings, errors: reader.errors, warnings: reader.warnings }
 }
@@ -98,7 +99,7 @@ fn read_key(reader: &mut Reader<'_>, settings: &mut Settings, key: &str, node: &
         "outputFormat" => settings.output_format = reader.one_of(key, node, &Settings::OUTPUT_FORMATS),
         "providers" => settings.providers = providers(reader, node),
         "permissions" => settings.permissions = permissions(reader, node),
-        "mcpServers" => settings.mcp_servers = mcp_servers(reader, node),
+        "mcpServers" => settings.mcp_servers = read_mcp_servers(reader, key, node),
         "mcp" => {
             for (_, node) in reader.entries("mcp", node, &["allowed"], Unknown::Warn) {
                 settings.mcp_allowed = reader.strings("mcp.allowed", node);
@@ -176,13 +177,16 @@ pub(crate) fn headers(reader: &mut Reader<'_>, path: &str, node: &Node<'_>) -> B
         let name = property.name.as_str();
         let path = format!("{path}.{}", quotable(name));
         let Some(literal) = reader.literal(&path, &property.value) else { continue };
-        let secret = SECRET_HEADERS.contains(&name.to_ascii_lowercase().as_str());
-        if secret && !literal.contains('$') || looks_like_key(literal) {
+        if is_secret_header(name) && !literal.contains('$') || looks_like_key(literal) {
             warn_about_key(reader, &path, property.value.start());
         }
         headers.extend(reader.string(&path, &property.value).map(|value| (name.to_owned(), value)));
     }
     headers
+}
+
+pub(crate) fn is_secret_header(name: &str) -> bool {
+    SECRET_HEADERS.contains(&name.to_ascii_lowercase().as_str())
 }
 
 fn warn_about_keys(reader: &mut Reader<'_>, path: &str, node: &Node<'_>) {
@@ -236,14 +240,6 @@ fn rules(reader: &mut Reader<'_>, path: &str, node: &Node<'_>) -> Vec<String> {
         (!shaped).then_some(("is not a rule", hint))
     };
     reader.strings_that(path, node, fault).unwrap_or_default()
-}
-
-fn mcp_servers(reader: &mut Reader<'_>, node: &Node<'_>) -> Map<String, Value> {
-    let servers = reader.kept("mcpServers", node);
-    for property in node.as_object().iter().flat_map(|object| &object.properties) {
-        reader.object(&format!("mcpServers.{}", quotable(property.name.as_str())), &property.value);
-    }
-    servers
 }
 
 fn limits(reader: &mut Reader<'_>, node: &Node<'_>) -> Limits {

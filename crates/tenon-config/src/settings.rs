@@ -13,6 +13,8 @@ use tenon_core::{ApprovalMode, HookLayer, HookRule, Price};
 
 use crate::telemetry_settings::TelemetrySettings;
 
+use crate::mcp_servers::{McpServers, merge_mcp_servers};
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     pub model: Option<String>,
@@ -24,7 +26,7 @@ pub struct Settings {
     pub providers: Vec<(String, Provider)>,
     pub permissions: Permissions,
     /// Server name to its configuration, from `mcpServers` and a trusted project's `.mcp.json`.
-    pub mcp_servers: Map<String, Value>,
+    pub mcp_servers: McpServers,
     pub mcp_allowed: Option<Vec<String>>,
     /// In the order in which they are asked: the user's, the project's, those of `--settings`.
     pub hooks: Vec<HookRule>,
@@ -56,7 +58,7 @@ impl Settings {
             output_format: higher.output_format.or(self.output_format),
             providers: merge_providers(self.providers, higher.providers),
             permissions: self.permissions.overlaid(higher.permissions),
-            mcp_servers: replace_by_name(self.mcp_servers, higher.mcp_servers),
+            mcp_servers: merge_mcp_servers(self.mcp_servers, higher.mcp_servers),
             mcp_allowed: higher.mcp_allowed.or(self.mcp_allowed),
             hooks: self.hooks.into_iter().chain(higher.hooks).collect(),
             disable_all_hooks: higher.disable_all_hooks.or(self.disable_all_hooks),
@@ -375,6 +377,10 @@ timeouts! {
     mcp_message / "mcpMessage" = 60;
     /// An MCP server's start.
     mcp_start / "mcpStart" = 30;
+    /// MCP servers, before the first request goes without those that are still starting.
+    mcp_ready / "mcpReady" = 3;
+    /// An MCP server's answer, counted anew from each sign of progress.
+    mcp_call / "mcpCall" = 120;
     /// A shell command that names no limit.
     shell / "shell" = 120;
     /// What a shell command may ask for at most.

@@ -10,6 +10,8 @@ mod corpus;
 mod durations;
 #[path = "all/files.rs"]
 mod files;
+#[path = "all/mcp_servers.rs"]
+mod mcp_servers;
 #[path = "all/memory.rs"]
 mod memory;
 #[path = "all/model_choice.rs"]

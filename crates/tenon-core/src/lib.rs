@@ -13,6 +13,7 @@ mod display;
 mod event;
 mod hook;
 mod id;
+mod mcp;
 mod media;
 mod message;
 mod model;
@@ -38,6 +39,7 @@ pub use hook::{
     HookStart, HookSubject, HookWait, OnHookError,
 };
 pub use id::{Id, IdSource, Timestamp};
+pub use mcp::{McpConnection, McpServerConfig, McpState, McpTrust};
 pub use media::Media;
 pub use message::{Message, Part, Role, ToolCall, ToolResult};
 pub use model::{Delta, DeltaStream, FinishReason, ModelError, Request, ResponseFormat, ToolChoice};

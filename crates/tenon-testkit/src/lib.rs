@@ -18,7 +18,8 @@
 //!
 //! Start reading in `reply.rs` (what a model says), then `server.rs` (who gets which reply), `captured.rs`
 //! (what was asked), `wire.rs` (the four wires), `cli.rs` (how the binary is run). `render.rs` turns a reply
-//! into bytes (`render/` has a file for each wire), `http.rs` moves them, `chaos.rs` mangles them. `collector.rs` receives telemetry.
+//! into bytes (`render/` has a file for each wire), `http.rs` moves them, `chaos.rs` mangles them. `collector.rs`
+//! receives telemetry, `mcp.rs` is a server of tools.
 
 #![allow(
     clippy::panic,
@@ -33,6 +34,7 @@ mod chaos;
 mod cli;
 mod collector;
 mod http;
+mod mcp;
 mod process;
 mod render;
 mod reply;
@@ -46,6 +48,7 @@ pub use cases::cases;
 pub use chaos::{Chaos, Mischief};
 pub use cli::{Run, Tenon};
 pub use collector::{Collector, Manner, Measurement, Span};
+pub use mcp::{McpHttp, McpScript, TINY_PNG, logged, serve_mcp_if_asked};
 pub use process::{Running, Signal};
 pub use reply::{Gate, Reply, reply};
 pub use scrub::scrub;

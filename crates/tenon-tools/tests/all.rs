@@ -10,6 +10,8 @@
 mod confinement;
 #[path = "all/edit.rs"]
 mod edit;
+#[path = "all/mcp.rs"]
+mod mcp;
 #[path = "all/permission.rs"]
 mod permission;
 #[path = "all/read_file.rs"]

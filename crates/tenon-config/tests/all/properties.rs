@@ -16,6 +16,8 @@ use tenon_core::{
 };
 use tenon_testkit::cases;
 
+use crate::mcp_servers::program;
+
 /// Limits and mode not above, denials not fewer, everything that frees exactly as it was.
 pub fn assert_not_freer(before: &Settings, after: &Settings) {
     let at_most = |before: Option<f64>, after: Option<f64>| match (before, after) {
@@ -135,7 +137,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             output_format,
             providers: providers.into_iter().map(|name| (name, Provider::default())).collect(),
             permissions,
-            mcp_servers,
+            mcp_servers: mcp_servers.into_iter().map(|(name, _)| (name, program("x", &[]))).collect(),
             mcp_allowed,
             hooks: hooks.keys().map(|name| hook(name)).collect(),
             disable_all_hooks: None,

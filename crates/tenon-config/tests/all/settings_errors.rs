@@ -202,8 +202,8 @@ fn errors_name_the_place_and_the_remedy() {
             "s.json:1:34: `permissions` stands here twice; keep one of them",
         ),
         (
-            r#"{"mcpServers": {"x": {"$serde_json::private::Number": "1"}}}"#,
-            "s.json:1:23: `$serde_json::private::Number` cannot be a key",
+            r#"{"mcpServers": {"x": {"command": "c", "description": {"$serde_json::private::Number": "1"}}}}"#,
+            "s.json:1:55: `$serde_json::private::Number` cannot be a key",
         ),
         (r#"{"prices": {"m": 1}}"#, "s.json:1:18: `prices.m` must be an object, not a number"),
         (
@@ -342,7 +342,11 @@ fn depth_does_not_overflow_the_stack() {
             assert!(!errors.is_empty(), "{depth}");
         }
     }
-    let fine = format!("{{\"mcpServers\": {}1{}}}", "{\"a\":".repeat(62), "}".repeat(62));
+    let open = "{\"a\":".repeat(60);
+    let fine = format!(
+        "{{\"mcpServers\": {{\"a\": {{\"command\": \"x\", \"description\": {open}1{}}}}}}}",
+        "}".repeat(60)
+    );
     assert_eq!(problems(&fine), (vec![], vec![]));
 }
 

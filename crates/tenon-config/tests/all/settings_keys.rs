@@ -14,6 +14,7 @@ use tenon_core::{
     OnHookError, Price, Rates,
 };
 
+use crate::mcp_servers::program;
 use crate::place::{Place, settings};
 
 pub const EVERY_KEY: &str = r#"
@@ -52,7 +53,7 @@ pub const EVERY_KEY: &str = r#"
     "shell": { "passEnv": ["CORP_KEY"], "defaultTimeoutMs": 1000, "heartbeatIntervalMs": 500, "promoteAfterMs": 2000, "pty": true },
   },
   "timeouts": { "connect": 1, "firstByte": "2s", "idle": "3000ms", "canUseTool": "1m", "hookCallback": 5, "hook": 6,
-    "mcpMessage": 7, "mcpStart": 8, "shell": 9, "shellMax": 10, "shutdown": 11, "telemetryFlush": 0.5 /* half */ },
+    "mcpMessage": 7, "mcpStart": 8, "mcpReady": 8.5, "mcpCall": 8.75, "shell": 9, "shellMax": 10, "shutdown": 11, "telemetryFlush": 0.5 /* half */ },
 }
 "#;
 
@@ -90,7 +91,7 @@ fn every_key_is_read() {
             deny: strings(&["Read(.env)"]),
             mode: Some(ApprovalMode::AutoEdit),
         },
-        mcp_servers: map(json!({ "files": { "command": "files-server", "args": ["-v"] } })),
+        mcp_servers: vec![("files".to_owned(), program("files-server", &["-v"]))],
         mcp_allowed: Some(strings(&["files"])),
         hooks: vec![rule(HookEvent::PreToolUse, "", command("echo $HOME"))],
         disable_all_hooks: Some(false),
@@ -144,6 +145,8 @@ fn every_key_is_read() {
             hook: seconds(6.0),
             mcp_message: seconds(7.0),
             mcp_start: seconds(8.0),
+            mcp_ready: seconds(8.5),
+            mcp_call: seconds(8.75),
             shell: seconds(9.0),
             shell_max: seconds(10.0),
             shutdown: seconds(11.0),
@@ -174,6 +177,8 @@ fn what_holds_when_nobody_says_anything() {
         (timeouts.hook(), 60),
         (timeouts.mcp_message(), 60),
         (timeouts.mcp_start(), 30),
+        (timeouts.mcp_ready(), 3),
+        (timeouts.mcp_call(), 120),
         (timeouts.shell(), 120),
         (timeouts.shell_max(), 600),
         (timeouts.shutdown(), 5),
@@ -212,7 +217,7 @@ fn values_replace_rules_add_up_and_names_merge() {
         "model": "high",
         "providers": { "a": { "apiKeyEnv": "K", "headers": { "Y": "2" } }, "c": {} },
         "permissions": { "allow": ["B", "A"], "deny": ["E"] },
-        "mcpServers": { "two": { "url": "high" } },
+        "mcpServers": { "two": { "url": "https://high" } },
         "hooks": {
             "Stop": [{ "hooks": [{ "type": "command", "command": "2" }] }],
             "PreCompact": [{ "hooks": [{ "type": "command", "command": "3" }] }]
@@ -230,7 +235,7 @@ fn values_replace_rules_add_up_and_names_merge() {
             "b": {}, "c": {}
         },
         "permissions": { "allow": ["A", "B"], "deny": ["D", "E"], "mode": "plan" },
-        "mcpServers": { "one": { "command": "low" }, "two": { "url": "high" } },
+        "mcpServers": { "one": { "command": "low" }, "two": { "url": "https://high" } },
         "hooks": {
             "Stop": [
                 { "hooks": [{ "type": "command", "command": "1" }] },
@@ -291,10 +296,10 @@ fn strings_of_user_settings_expand_variables() {
         ("日$A本", "日one本"),
     ];
     for (text, expected) in table {
-        let text = json!({ "mcpServers": { "x": { "args": [text] } } }).to_string();
+        let text = json!({ "mcpServers": { "x": { "command": text } } }).to_string();
         let layer = read_settings(&text, Path::new("s.json"), Expand::From(&env));
         assert_eq!(layer.errors, []);
-        assert_eq!(layer.settings.mcp_servers["x"]["args"][0], expected, "{text}");
+        assert_eq!(layer.settings.mcp_servers, [("x".to_owned(), program(expected, &[]))], "{text}");
     }
 }
 
@@ -432,13 +437,6 @@ fn command(command: &str) -> Hook {
     let command = command.to_owned();
     let run = HookRun::Command { command, shell: HookShell::Bash, env: BTreeMap::new(), timeout: None };
     Hook { run, name: None, status_message: None, wait: HookWait::ForItsAnswer, on_error: None }
-}
-
-#[test]
-fn numbers_that_are_kept_keep_every_digit() {
-    let text = r#"{ "mcpServers": { "m": { "n": 0.1000000000000000055511151231257827021 } } }"#;
-    let kept = settings(text).mcp_servers;
-    assert_eq!(Value::Object(kept).to_string(), r#"{"m":{"n":0.1000000000000000055511151231257827021}}"#);
 }
 
 #[test]

@@ -77,8 +77,8 @@ fn everything_ignored_is_listed_in_one_line() {
         "model dialect outputFormat providers permissions.allow permissions.mode mcpServers mcp.allowed hooks \
          disableAllHooks stopHookBlockingCap limits.schemaRetries retry tasks prices context telemetry sandbox tools.core tools.shell timeouts.connect \
          timeouts.firstByte timeouts.idle timeouts.canUseTool timeouts.hookCallback timeouts.hook \
-         timeouts.mcpMessage timeouts.mcpStart timeouts.shell timeouts.shellMax timeouts.shutdown \
-         timeouts.telemetryFlush .mcp.json"
+         timeouts.mcpMessage timeouts.mcpStart timeouts.mcpReady timeouts.mcpCall timeouts.shell \
+         timeouts.shellMax timeouts.shutdown timeouts.telemetryFlush .mcp.json"
     );
 }
 
