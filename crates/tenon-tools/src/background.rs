@@ -62,15 +62,14 @@ pub(crate) async fn start(
     let id = handle.id().to_owned();
     let limit = order.background_timeout;
     let state = State::soon(follow(running, handle, launched.description(), limit)).await;
-    let text = format!(
-        "The command {} in the background as {id} (process {pid}).\n{}",
-        match &state {
-            State::Runs => "runs".to_owned(),
-            State::Ended(ended) => format!("ran, and has ended already: it {}.", ended.how),
-        }
-        .trim_end_matches('.'),
-        state.guidance(&id, Some(&file)),
-    );
+    let now = match &state {
+        State::Runs => format!("The command runs in the background as {id} (process {pid})."),
+        State::Ended(ended) => format!(
+            "The command ran in the background as {id} (process {pid}) and has ended already: it {}.",
+            ended.how
+        ),
+    };
+    let text = format!("{now}\n{}", state.guidance(&id, Some(&file)));
     let shown = format!("{id} runs in the background (process {pid}).");
     Ok(ToolOutcome { display: Some(state.shown(&id).unwrap_or(shown)), ..ToolOutcome::ok(text) })
 }

@@ -16,7 +16,8 @@ pub(crate) struct LineView {
 impl LineView {
     /// Adds to `out` what can no longer change.
     pub fn push(&mut self, text: &str, out: &mut String) {
-        if !self.has_returned && !text.contains(['\r', BACKSPACE]) {
+        // Two searches for one byte each are faster than one for either.
+        if !self.has_returned && !text.contains('\r') && !text.contains(BACKSPACE) {
             match text.rfind('\n') {
                 Some(at) => {
                     out.push_str(&self.line);

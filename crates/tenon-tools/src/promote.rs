@@ -24,6 +24,7 @@ pub(crate) async fn promote(
             let _ = reply.send(answer);
         }
     };
+    running.catch_up().await;
     let file = running.taker.keep_in_file();
     let handle = match launched.tasks.start(launched.task(file.as_deref().ok())) {
         Ok(handle) => handle,

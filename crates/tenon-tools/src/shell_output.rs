@@ -99,7 +99,7 @@ pub(crate) struct Capture {
     stderr: StreamText,
     view: View,
     whole: Whole,
-    /// Lines that ended, and bytes, as the command wrote them.
+    /// Lines that ended, and bytes as the command wrote them.
     pub lines: u64,
     pub bytes: u64,
 }
@@ -209,11 +209,11 @@ impl Capture {
 impl TakesOutput for Capture {
     fn take(&mut self, stream: Stream, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
-        self.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         let text = match stream {
             Stream::Stdout | Stream::Terminal => self.stdout.push(stream, bytes),
             Stream::Stderr => self.stderr.push(stream, bytes),
         };
+        self.lines += text.matches('\n').count() as u64;
         self.add(&text);
     }
 }
@@ -360,5 +360,76 @@ impl Whole {
                 Some(lost).filter(|lost| lost.chunks > 0)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            any::<Vec<u8>>(),
+            "[a-zü€\r\n\u{8}]{0,200}".prop_map(String::into_bytes),
+            Just(b"\x1b[31mred\x1b[0m \x1b]0;title\x07".to_vec()),
+            Just("x".repeat(20_000).into_bytes()),
+        ]
+    }
+
+    /// The same pieces, some of them cut in two.
+    fn cut(pieces: &[(bool, Vec<u8>)], at: &[usize]) -> Vec<(Stream, Vec<u8>)> {
+        let mut cuts = at.iter().cycle();
+        let mut out = Vec::new();
+        for (to_stderr, piece) in pieces {
+            let stream = if *to_stderr { Stream::Stderr } else { Stream::Stdout };
+            let (first, second) = piece.split_at(cuts.next().map_or(0, |at| at % (piece.len() + 1)));
+            out.push((stream, first.to_vec()));
+            out.push((stream, second.to_vec()));
+        }
+        out
+    }
+
+    /// What the model reads and what is in the file; the file is asked for before piece `moment`.
+    fn captured(pieces: &[(Stream, Vec<u8>)], moment: usize) -> (String, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut capture = Capture::new(OutputStore::at(folder.path().join("outputs")), "x", None);
+        let mut file = None;
+        for (at, (stream, bytes)) in pieces.iter().enumerate() {
+            if at == moment {
+                file = Some(capture.keep_in_file().unwrap());
+            }
+            capture.take(*stream, bytes);
+        }
+        let file = file.unwrap_or_else(|| capture.keep_in_file().unwrap());
+        let output = capture.close();
+        assert_eq!(output.lost, None);
+        (output.shown, fs::read_to_string(file).unwrap())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(64)))]
+
+        #[test]
+        fn neither_cuts_nor_the_moment_of_the_file_matter(
+            pieces in prop::collection::vec((any::<bool>(), bytes()), 0..8),
+            cuts in prop::collection::vec(any::<usize>(), 1..5),
+            moments in (0_usize..18, 0_usize..18),
+        ) {
+            let once = captured(&cut(&pieces, &[0]), moments.0);
+            let twice = captured(&cut(&pieces, &cuts), moments.1);
+            prop_assert_eq!(once, twice);
+        }
+    }
+
+    #[test]
+    fn a_progress_bar_needs_no_file_and_shows_its_last_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut capture = Capture::new(OutputStore::at(folder.path().join("outputs")), "x", None);
+        (0..=10_000).for_each(|n| capture.take(Stream::Stdout, format!("\r{n} of 10000").as_bytes()));
+        assert_eq!(capture.so_far(), "10000 of 10000");
+        assert_eq!(capture.finish(), "10000 of 10000");
+        assert_eq!(fs::read_dir(folder.path().join("outputs")).unwrap().count(), 0);
     }
 }

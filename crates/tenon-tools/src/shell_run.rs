@@ -25,6 +25,10 @@ use crate::{Sandbox, ShellOptions};
 /// How long the output may stay open after the command has ended: its own is already in the pipe, and what
 /// its children still have to say is given this long.
 const DRAIN: Duration = Duration::from_millis(500);
+/// How long a command may take to write before it counts as having paused, and how long one that does not
+/// pause is listened to.
+const PAUSE: Duration = Duration::from_millis(5);
+const CATCH_UP: Duration = Duration::from_millis(50);
 const READ_SIZE: usize = 64 * 1024;
 /// Wide enough that programs do not wrap their lines.
 const TERMINAL_ROWS: u16 = 50;
@@ -141,6 +145,17 @@ impl<T: TakesOutput> Running<T> {
             read = self.source.read(&mut self.buffer), if self.is_open => {
                 self.take(read);
                 Step::Output
+            }
+        }
+    }
+
+    /// Reads what was written already. A command that writes on and on is not waited for.
+    pub async fn catch_up(&mut self) {
+        let enough = Instant::now() + CATCH_UP;
+        while self.is_open && Instant::now() < enough {
+            match timeout(PAUSE, self.source.read(&mut self.buffer)).await {
+                Ok(read) => self.take(read),
+                Err(_) => return,
             }
         }
     }

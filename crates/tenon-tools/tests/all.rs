@@ -6,6 +6,8 @@
     reason = "helpers of tests, which clippy cannot tell from other functions"
 )]
 
+#[path = "all/background.rs"]
+mod background;
 #[path = "all/confinement.rs"]
 mod confinement;
 #[path = "all/edit.rs"]
@@ -14,6 +16,8 @@ mod edit;
 mod mcp;
 #[path = "all/permission.rs"]
 mod permission;
+#[path = "all/promotion.rs"]
+mod promotion;
 #[path = "all/read_file.rs"]
 mod read_file;
 #[path = "all/registry.rs"]
@@ -26,5 +30,7 @@ mod search;
 mod shell;
 #[path = "all/support.rs"]
 mod support;
+#[path = "all/tasks.rs"]
+mod tasks;
 #[path = "all/write_file.rs"]
 mod write_file;

@@ -7,28 +7,12 @@ use std::time::Duration;
 use serde_json::json;
 use tenon_core::{ToolErrorKind, ToolProgress};
 
-use crate::support::{Bench, Setup, names_in, object, runtime};
+use crate::support::{Bench, Setup, is_gone, names_in, object, runs, runtime};
 
 /// Memory of this process that is really in use, in bytes.
 fn resident() -> usize {
     let pages = fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-}
-
-/// Whether a process runs; a zombie does not.
-fn runs(pid: &str) -> bool {
-    match fs::read_to_string(Path::new("/proc").join(pid).join("stat")) {
-        Ok(stat) => !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'),
-        Err(_) => false,
-    }
-}
-
-/// A killed process is gone soon, not at once.
-fn is_gone(pid: &str) -> bool {
-    (0..500).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        !runs(pid)
-    })
 }
 
 fn run(bench: &Bench, command: &str) -> String {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -131,4 +132,27 @@ pub fn names_in(folder: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// Whether a process runs; a zombie does not.
+pub fn runs(pid: &str) -> bool {
+    match fs::read_to_string(Path::new("/proc").join(pid).join("stat")) {
+        Ok(stat) => !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'),
+        Err(_) => false,
+    }
+}
+
+/// A killed process is gone soon, not at once.
+pub fn is_gone(pid: &str) -> bool {
+    (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        !runs(pid)
+    })
+}
+
+/// Waits until something is so.
+pub async fn until(mut so: impl FnMut() -> bool) {
+    while !so() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
