@@ -21,6 +21,10 @@ mod docs;
 mod hooks;
 #[path = "all/layout.rs"]
 mod layout;
+#[path = "all/long_conversations.rs"]
+mod long_conversations;
+#[path = "all/money.rs"]
+mod money;
 #[path = "all/output.rs"]
 mod output;
 #[path = "all/partials.rs"]
