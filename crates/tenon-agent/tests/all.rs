@@ -5,6 +5,8 @@
 
 #[path = "all/batch.rs"]
 mod batch;
+#[path = "all/drain.rs"]
+mod drain;
 #[path = "all/ending.rs"]
 mod ending;
 #[path = "all/events.rs"]
@@ -15,3 +17,7 @@ mod long_conversations;
 mod money;
 #[path = "all/script.rs"]
 mod script;
+#[path = "all/stage.rs"]
+mod stage;
+#[path = "all/subagents.rs"]
+mod subagents;

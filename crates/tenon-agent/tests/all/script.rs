@@ -9,7 +9,7 @@ use tenon_core::ApprovalMode;
 use tenon_core::{
     Args, BoxFut, Budget, Cancel, Delta, DeltaStream, Event, EventKind, EventSink, FinishReason, Id,
     IdSource, MemoryJournal, Message, ModelClient, ModelError, ModelFacts, Models, NoBudget, NoClient,
-    Outcome, Request, RunInfo, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec,
+    NoJournal, Outcome, Request, RunInfo, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec,
 };
 use tenon_tools::{Hooks, PermissionOptions, Permissions, Registry, Rule};
 
@@ -80,6 +80,21 @@ impl Tool for Noting {
     }
 }
 
+/// `look`, which reads, and `write_file`, which writes.
+pub fn noting_tools(log: &Arc<Mutex<Vec<String>>>) -> Registry {
+    let registry = Registry::new();
+    for (name, kind) in [("look", ToolKind::Read), ("write_file", ToolKind::Edit)] {
+        let spec = ToolSpec {
+            name: name.into(),
+            description: String::new(),
+            parameters: serde_json::json!({"type": "object"}),
+            kind,
+        };
+        registry.add(Arc::new(Noting { spec: Arc::new(spec), log: Arc::clone(log) })).unwrap();
+    }
+    registry
+}
+
 pub struct Scene {
     pub answers: Vec<Answer>,
     pub schema: Option<&'static str>,
@@ -134,16 +149,7 @@ impl Scene {
 
     pub fn play(self) -> Played {
         let log = Arc::new(Mutex::new(Vec::new()));
-        let registry = Registry::new();
-        for (name, kind) in [("look", ToolKind::Read), ("write_file", ToolKind::Edit)] {
-            let spec = ToolSpec {
-                name: name.into(),
-                description: String::new(),
-                parameters: serde_json::json!({"type": "object"}),
-                kind,
-            };
-            registry.add(Arc::new(Noting { spec: Arc::new(spec), log: Arc::clone(&log) })).unwrap();
-        }
+        let registry = noting_tools(&log);
         let permissions = Permissions::new(PermissionOptions {
             mode: self.mode,
             deny: self.deny.iter().map(|rule| Rule::parse(rule).unwrap()).collect(),
@@ -165,10 +171,7 @@ impl Scene {
                 Contract::structured_output(schema)
             }
         });
-        let ids = Arc::new(IdSource::new(Id::from_random([1; 16])));
         let agent = Agent {
-            model: Arc::clone(&model) as Arc<dyn ModelClient>,
-            system: "system".into(),
             history: self.history,
             prompt: Some(Message::user(self.prompt)),
             registry,
@@ -176,35 +179,12 @@ impl Scene {
             contract,
             schema_mode: self.schema_mode,
             limits: self.limits,
-            client: Arc::new(NoClient),
             journal: Arc::new(journal.clone()),
             budget: self.budget,
-            stop: Stop::default(),
-            ids: Arc::clone(&ids),
-            info: RunInfo {
-                session_id: Id::from_random([2; 16]),
-                cwd: "/".into(),
-                model: "scripted".into(),
-                permission_mode: "yolo".into(),
-                tools: Vec::new(),
-                agents: Vec::new(),
-                mcp_servers: Vec::new(),
-                cli_version: "0".into(),
-                channel: None,
-            },
+            models: self.models,
             audience: self.audience,
             fail_on_denied: self.fail_on_denied,
-            heartbeat: None,
-            deliver: None,
-            models: self.models,
-            compact_at: 0.8,
-            hooks: Hooks::none(),
-            session_start: None,
-            session_end: SessionEnd::Later,
-            trace: None,
-            warnings: Vec::new(),
-            lineage: Lineage::default(),
-            background: Background::plain(ids),
+            ..plain_agent(Arc::clone(&model) as Arc<dyn ModelClient>)
         };
         let sink = Arc::new(Recorded::default());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -213,6 +193,56 @@ impl Scene {
         let events = sink.0.lock().unwrap().clone();
         let ran = log.lock().unwrap().clone();
         Played { outcome, history, events, ran, model, journal }
+    }
+}
+
+/// An agent of this model without tools or limits, asked to `prompt`.
+pub fn plain_agent(model: Arc<dyn ModelClient>) -> Agent {
+    let ids = Arc::new(IdSource::new(Id::from_random([1; 16])));
+    Agent {
+        model,
+        system: "system".into(),
+        history: Vec::new(),
+        prompt: Some(Message::user("prompt")),
+        registry: Registry::new(),
+        permissions: Permissions::new(PermissionOptions {
+            mode: ApprovalMode::Yolo,
+            cwd: "/".into(),
+            ..PermissionOptions::default()
+        })
+        .unwrap(),
+        contract: None,
+        schema_mode: SchemaMode::Tool,
+        limits: Limits::default(),
+        client: Arc::new(NoClient),
+        journal: Arc::new(NoJournal),
+        budget: Arc::new(NoBudget),
+        stop: Stop::default(),
+        ids: Arc::clone(&ids),
+        info: RunInfo {
+            session_id: Id::from_random([2; 16]),
+            cwd: "/".into(),
+            model: "scripted".into(),
+            permission_mode: "yolo".into(),
+            tools: Vec::new(),
+            agents: Vec::new(),
+            mcp_servers: Vec::new(),
+            cli_version: "0".into(),
+            channel: None,
+        },
+        audience: Audience::Whole,
+        fail_on_denied: false,
+        heartbeat: None,
+        deliver: None,
+        models: Models::default(),
+        compact_at: 0.8,
+        hooks: Hooks::none(),
+        session_start: None,
+        session_end: SessionEnd::Later,
+        trace: None,
+        warnings: Vec::new(),
+        lineage: Lineage::default(),
+        background: Background::plain(ids),
     }
 }
 
