@@ -10,6 +10,8 @@
 mod background;
 #[path = "all/confinement.rs"]
 mod confinement;
+#[path = "all/cron.rs"]
+mod cron;
 #[path = "all/edit.rs"]
 mod edit;
 #[path = "all/mcp.rs"]
