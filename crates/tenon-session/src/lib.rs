@@ -8,6 +8,8 @@
 //! What this crate may not know: argv, the environment, the terminal, any provider's wire. Everything it
 //! stores went through `redact()`.
 
+mod control;
+mod drive;
 mod error;
 mod list;
 mod lock;
@@ -22,6 +24,7 @@ mod shown_history;
 mod story;
 mod title;
 
+pub use drive::{Closed, Commanded, Conversation, Host, Incoming, Session};
 pub use error::SessionError;
 pub use list::{Found, Listed, State, delete, find, list, list_all, most_recent};
 pub use peer::{Deadlines, Lines, Peer};

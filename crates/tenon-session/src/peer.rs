@@ -20,6 +20,8 @@ use tokio::sync::oneshot;
 /// Where whole lines go, between the lines of a run.
 pub trait Lines: Send + Sync {
     fn line(&self, line: Vec<u8>);
+    /// The id that the client gave the turn that begins next.
+    fn next_turn(&self, _prompt_id: &str) {}
 }
 
 /// How long a client may take.

@@ -30,4 +30,5 @@ pub use dialect::{
     Dialect, Encoder, EncoderOptions, Format, Lifetime, SCHEMA_VERSION, UnknownDialect, encoder,
     published_schema,
 };
+pub use openai::PROTOCOL_VERSION;
 pub use reply::{Cancelled, HintItem, HintStatus, Question, Replies, Suggestion};

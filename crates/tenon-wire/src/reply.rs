@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 use tenon_core::{Id, PermissionAsk, Timestamp};
 
+use crate::openai::PROTOCOL_VERSION;
 use crate::{Dialect, json_line};
 
 /// Writes the lines of one session.
@@ -59,6 +60,32 @@ pub enum HintStatus {
 impl Replies {
     pub fn new(dialect: Dialect, session_id: Id) -> Replies {
         Replies { dialect, session_id }
+    }
+
+    /// The same in another session.
+    #[must_use]
+    pub fn of_session(&self, session_id: Id) -> Replies {
+        Replies { session_id, ..self.clone() }
+    }
+
+    /// The client speaks a version that there is not; the session ends.
+    pub fn unsupported_protocol(&self, time: Timestamp, message: &str) -> Vec<u8> {
+        match self.dialect {
+            Dialect::OpenAi => line(&json!({
+                "object": "chat.completion", "id": format!("chatcmpl-{}", self.session_id),
+                "created": time.seconds(), "model": "",
+                "choices": [{
+                    "index": 0, "message": { "role": "assistant", "content": "", "refusal": null, "tool_calls": null },
+                    "logprobs": null, "finish_reason": "error",
+                }],
+                "session_id": self.session_id,
+                "metadata": { "error": "unsupported_protocol", "message": message, "protocol_version": PROTOCOL_VERSION },
+            })),
+            Dialect::Qwen | Dialect::Claude | Dialect::Gemini => line(&json!({
+                "type": "system", "subtype": "unsupported_protocol", "session_id": self.session_id,
+                "data": { "error": message, "protocol_version": PROTOCOL_VERSION },
+            })),
+        }
     }
 
     pub fn control_request(&self, id: &str, prompt_id: Option<&str>, question: &Question<'_>) -> Vec<u8> {

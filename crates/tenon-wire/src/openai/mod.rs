@@ -12,4 +12,5 @@ mod turn;
 mod types;
 
 pub(crate) use encode::OpenAiEncoder;
+pub use types::PROTOCOL_VERSION;
 pub(crate) use types::published_schema;

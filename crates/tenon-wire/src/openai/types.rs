@@ -15,7 +15,7 @@ use crate::stats::Stats;
 use crate::values::{Raw, Uuid, error_classes};
 
 /// The version of the protocol, in the first line and in a client's first request.
-pub(crate) const PROTOCOL_VERSION: &str = "1";
+pub const PROTOCOL_VERSION: &str = "1";
 
 /// The JSON Schema of this file.
 pub(crate) fn published_schema() -> Value {

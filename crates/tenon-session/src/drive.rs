@@ -1,0 +1,382 @@
+//! A session over lines: many turns, one after the other, and control requests at any time.
+//!
+//! Turns are queued in the order they come and each ends in a result of its own. A line that cannot be read
+//! is answered and costs nothing else. The end of the input ends the session when every turn has been
+//! answered. What a control request does is in `control.rs`; what a turn is made of is the [`Host`]'s.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tenon_agent::{Agent, Emitter, Ended, Stop};
+use tenon_core::{
+    ApprovalMode, BoxFut, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Media, Message, Outcome,
+    Part, Role, Signal, Timestamp,
+};
+use tenon_wire::input::{
+    ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, SessionRef, Turn,
+    TurnOrigin, read_line,
+};
+use tenon_wire::{Cancelled, PROTOCOL_VERSION, Replies};
+use tokio::sync::mpsc;
+
+use crate::{Lines, Peer};
+
+/// What the session is driven by.
+#[derive(Debug)]
+pub enum Incoming {
+    /// A line without its line feed; lines are counted from 1.
+    Line { number: u64, bytes: Vec<u8> },
+    /// A line that was too long to keep.
+    TooLong { number: u64, limit: usize },
+}
+
+/// What becomes of words that are a command.
+#[derive(Clone, Debug)]
+pub enum Commanded {
+    /// They are for the model as they stand.
+    NotACommand,
+    /// The model is asked this instead.
+    Ask(Message),
+    /// There is nothing to ask: the answer was given, and the conversation may have changed.
+    Answered,
+}
+
+/// The conversation that turns belong to.
+pub struct Conversation {
+    pub session_id: Id,
+    pub history: Vec<Message>,
+}
+
+/// What a session needs of whoever built it.
+pub trait Host: Send {
+    /// What the next turn is made of, but for its history, prompt, client and stop.
+    fn agent(&mut self, options: &RequestOptions) -> Result<Agent, Failure>;
+    /// The conversation that a turn names; `None` goes on with the one there is.
+    fn conversation(&mut self, which: &SessionRef) -> Result<Option<Conversation>, Failure>;
+    /// Typed or declared commands. `history` is the conversation so far.
+    fn command<'a>(
+        &'a mut self,
+        turn: &'a Turn,
+        history: &'a mut Vec<Message>,
+        replies: &'a Replies,
+    ) -> BoxFut<'a, Commanded>;
+    /// A file that a turn brings along, as a part of the message.
+    fn file(&mut self, file: &FileData) -> Result<Part, Failure>;
+    fn hint(&mut self, hint: Hint, replies: &Replies);
+    fn cancel_hint(&mut self, prompt_id: Option<&str>);
+    fn initialize(&mut self, wanted: &Initialize) -> Result<serde_json::Value, Failure>;
+    fn set_model(&mut self, model: &str) -> Result<String, Failure>;
+    fn set_mode(&mut self, mode: ApprovalMode) -> Result<(), Failure>;
+    /// Everything else that is only asked of what the host knows.
+    fn control(
+        &mut self,
+        request: &ControlRequest,
+        history: &[Message],
+    ) -> Result<serde_json::Value, Failure>;
+    /// Background work of the whole session ends here.
+    fn end(&mut self) -> BoxFut<'_, ()>;
+}
+
+/// How a session ended.
+#[derive(Clone, Debug)]
+pub enum Closed {
+    /// The input ended, and every turn was answered.
+    InOrder,
+    /// It was stopped from outside, or by a client that asked for what there is not.
+    Failed(Failure),
+}
+
+pub struct Session<H> {
+    pub host: H,
+    pub peer: Arc<Peer>,
+    pub lines: Arc<dyn Lines>,
+    pub sink: Arc<dyn EventSink>,
+    pub replies: Replies,
+    pub ids: Arc<IdSource>,
+    pub history: Vec<Message>,
+    /// Turns that wait, the first one first.
+    pub queue: VecDeque<Turn>,
+}
+
+/// The turn that is being answered.
+pub(crate) struct Running {
+    pub(crate) stop: Stop,
+    prompt_id: Option<String>,
+    /// Cancellations that are answered when the turn is over.
+    cancels: Vec<Cancel>,
+    run: BoxFut<'static, Ended>,
+}
+
+struct Cancel {
+    prompt_id: Option<String>,
+    request_id: Option<String>,
+}
+
+impl<H: Host> Session<H> {
+    pub async fn drive(mut self, mut input: mpsc::Receiver<Incoming>, stop: Stop) -> Closed {
+        let mut running: Option<Running> = None;
+        let mut input_ended = false;
+        let mut closed = Closed::InOrder;
+        loop {
+            while running.is_none()
+                && let Some(turn) = self.queue.pop_front()
+            {
+                running = self.start(turn).await;
+            }
+            if running.is_none() && input_ended {
+                break;
+            }
+            tokio::select! {
+                () = stop.cancel().cancelled(), if matches!(closed, Closed::InOrder) => {
+                    closed = Closed::Failed(stop.failure());
+                    input_ended = true;
+                    self.peer.close();
+                    if let Some(running) = &running {
+                        running.stop.now(stop.failure());
+                    }
+                    // Whoever waits for an answer gets one.
+                    for turn in std::mem::take(&mut self.queue) {
+                        self.fail(turn.prompt_id.as_deref(), stop.failure());
+                    }
+                }
+                line = input.recv(), if !input_ended => match line {
+                    Some(line) => {
+                        if let Err(failure) = self.take_in(line, running.as_mut()) {
+                            closed = Closed::Failed(failure);
+                            input_ended = true;
+                            self.queue.clear();
+                            self.peer.close();
+                        }
+                    }
+                    None => {
+                        input_ended = true;
+                        self.peer.close();
+                    }
+                },
+                ended = Answered(&mut running) => {
+                    if let Some(running) = running.take() {
+                        self.turn_ended(ended, running);
+                    }
+                }
+            }
+        }
+        self.host.end().await;
+        closed
+    }
+
+    /// One line of the client. An error ends the session.
+    fn take_in(&mut self, line: Incoming, mut running: Option<&mut Running>) -> Result<(), Failure> {
+        let (number, bytes) = match line {
+            Incoming::Line { number, bytes } => (number, bytes),
+            Incoming::TooLong { number, limit } => {
+                self.input_error(number, &format!("the line is longer than {limit} bytes"));
+                return Ok(());
+            }
+        };
+        let input = match read_line(&bytes) {
+            Ok(Some(input)) => input,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                match &error.request_id {
+                    Some(id) => self.lines.line(self.replies.control_response(id, Err(&error.message))),
+                    None => self.input_error(number, &error.message),
+                }
+                return Ok(());
+            }
+        };
+        match input {
+            Input::Turn(turn) => self.queue_turn(*turn, number)?,
+            Input::ControlRequest { id, request } => {
+                if let ControlRequest::Initialize(wanted) = &*request {
+                    self.speaks(wanted.protocol_version.as_deref())?;
+                }
+                let answer = self.answer_control(&request, running.as_deref_mut());
+                let answer = match &answer {
+                    Ok(value) => Ok(value),
+                    Err(failure) => Err(failure.message.as_str()),
+                };
+                self.lines.line(self.replies.control_response(&id, answer));
+            }
+            Input::ControlResponse { id, reply } => {
+                // Too late or never asked: there is nothing to do about it.
+                let _ = self.peer.answer(&id, reply);
+            }
+            // Requests are answered at once, so there is none left to abandon.
+            Input::ControlCancel { .. } | Input::Unknown { .. } => {}
+            Input::Cancel { prompt_id, request_id, .. } => {
+                self.cancel(Cancel { prompt_id, request_id }, running);
+            }
+            Input::Hint(hint) => self.host.hint(hint, &self.replies),
+            Input::HintCancel { prompt_id } => self.host.cancel_hint(prompt_id.as_deref()),
+            Input::Heartbeat { .. } => {
+                self.lines.line(self.replies.heartbeat(self.ids.next(), Timestamp::now()));
+            }
+        }
+        Ok(())
+    }
+
+    fn queue_turn(&mut self, turn: Turn, number: u64) -> Result<(), Failure> {
+        self.speaks(turn.protocol_version.as_deref())?;
+        match &turn.origin {
+            TurnOrigin::ToolResponse { call_id } => {
+                self.input_error(number, &format!("no call `{call_id}` waits for an answer"));
+            }
+            TurnOrigin::User | TurnOrigin::System => {
+                let is_blank = turn.command.is_none()
+                    && !turn.continuation
+                    && turn
+                        .parts
+                        .iter()
+                        .all(|part| matches!(part, InputPart::Text(text) if text.trim().is_empty()));
+                if is_blank {
+                    self.input_error(number, "the message is empty");
+                } else {
+                    self.queue.push_back(turn);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the client's version of the protocol is ours.
+    fn speaks(&self, version: Option<&str>) -> Result<(), Failure> {
+        match version {
+            None | Some(PROTOCOL_VERSION) => Ok(()),
+            Some(other) => {
+                let message = format!(
+                    "unsupported_protocol: version `{other}` was asked for, and there is `{PROTOCOL_VERSION}`"
+                );
+                self.lines.line(self.replies.unsupported_protocol(Timestamp::now(), &message));
+                Err(Failure::new(ErrorClass::Protocol, message))
+            }
+        }
+    }
+
+    fn cancel(&mut self, cancel: Cancel, running: Option<&mut Running>) {
+        let meant = running.filter(|running| {
+            cancel.prompt_id.is_none() || running.prompt_id.is_none() || cancel.prompt_id == running.prompt_id
+        });
+        match meant {
+            Some(running) => {
+                running.stop.now(interrupted());
+                running.cancels.push(cancel);
+            }
+            None => self.cancelled(&cancel, Cancelled::Noop, "no turn is running"),
+        }
+    }
+
+    fn cancelled(&self, cancel: &Cancel, outcome: Cancelled, message: &str) {
+        self.lines.line(self.replies.cancel(cancel.prompt_id.as_deref(), outcome, message));
+        if let Some(id) = &cancel.request_id {
+            let answer = serde_json::json!({ "subtype": "cancel", "cancelled": outcome == Cancelled::Ok });
+            self.lines.line(self.replies.control_response(id, Ok(&answer)));
+        }
+    }
+
+    /// `None` when the turn was answered without the model.
+    async fn start(&mut self, mut turn: Turn) -> Option<Running> {
+        if let Some(prompt_id) = &turn.prompt_id {
+            self.lines.next_turn(prompt_id);
+        }
+        match self.host.conversation(&turn.session) {
+            Ok(Some(conversation)) => {
+                self.history = conversation.history;
+                self.replies = self.replies.of_session(conversation.session_id);
+            }
+            Ok(None) => {}
+            Err(failure) => return self.refuse(&turn, failure),
+        }
+        if !turn.history.is_empty() {
+            self.history = std::mem::take(&mut turn.history);
+        }
+        let commanded = self.host.command(&turn, &mut self.history, &self.replies).await;
+        let prompt = match commanded {
+            Commanded::Answered => return None,
+            Commanded::Ask(message) => Some(message),
+            Commanded::NotACommand if turn.continuation && turn.parts.is_empty() => None,
+            Commanded::NotACommand => match self.message(&turn.parts) {
+                Ok(message) => Some(message),
+                Err(failure) => return self.refuse(&turn, failure),
+            },
+        };
+        let mut agent = match self.host.agent(&turn.options) {
+            Ok(agent) => agent,
+            Err(failure) => return self.refuse(&turn, failure),
+        };
+        let stop = Stop::default();
+        agent.history = std::mem::take(&mut self.history);
+        agent.prompt = prompt;
+        agent.stop = stop.clone();
+        agent.client = Arc::clone(&self.peer) as Arc<dyn tenon_core::Client>;
+        self.peer.turn_starts(turn.prompt_id.clone(), stop.clone());
+        let run = Box::pin(tenon_agent::run(agent, Arc::clone(&self.sink)));
+        Some(Running { stop, prompt_id: turn.prompt_id, cancels: Vec::new(), run })
+    }
+
+    fn message(&mut self, parts: &[InputPart]) -> Result<Message, Failure> {
+        let mut message = Message { role: Role::User, parts: Vec::with_capacity(parts.len()) };
+        for part in parts {
+            message.parts.push(match part {
+                InputPart::Text(text) => Part::Text { text: text.clone() },
+                InputPart::File(FileData::Inline { data, mime }) => {
+                    Part::Media(Media { mime: mime.clone(), data: data.clone().into() })
+                }
+                InputPart::File(file) => self.host.file(file)?,
+                InputPart::FunctionResponse { name, response } => {
+                    let name = name.as_deref().unwrap_or("the client");
+                    Part::Text { text: format!("{name} answered:\n{response}") }
+                }
+            });
+        }
+        Ok(message)
+    }
+
+    fn turn_ended(&mut self, ended: Ended, running: Running) {
+        self.history = ended.history;
+        self.peer.turn_ends();
+        for cancel in &running.cancels {
+            self.cancelled(cancel, Cancelled::Ok, "the turn was stopped");
+        }
+    }
+
+    fn refuse(&self, turn: &Turn, failure: Failure) -> Option<Running> {
+        self.fail(turn.prompt_id.as_deref(), failure);
+        None
+    }
+
+    /// A turn that could not begin has a result all the same.
+    fn fail(&self, prompt_id: Option<&str>, failure: Failure) {
+        if let Some(prompt_id) = prompt_id {
+            self.lines.next_turn(prompt_id);
+        }
+        let outcome = Arc::new(Outcome::failed_early(failure, Vec::new()));
+        Emitter::new(Arc::clone(&self.sink), Arc::clone(&self.ids), None)
+            .emit(EventKind::RunFinished(outcome));
+    }
+
+    fn input_error(&self, number: u64, message: &str) {
+        self.lines.line(self.replies.input_error(self.ids.next(), number, message));
+    }
+}
+
+/// Why a client's own interruption ends a turn.
+pub(crate) fn interrupted() -> Failure {
+    Failure::new(ErrorClass::Interrupted(Signal::Int), "the client interrupted the turn")
+}
+
+/// Ends with the running turn; never, when there is none.
+struct Answered<'a>(&'a mut Option<Running>);
+
+impl Future for Answered<'_> {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        match self.0.as_mut() {
+            Some(running) => running.run.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
