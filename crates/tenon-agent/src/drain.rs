@@ -63,6 +63,17 @@ impl Background {
         Background::new(ids, schedules, DEFAULT_WAIT)
     }
 
+    /// The session is over: what still works is stopped, and clients are told how each task ended.
+    pub async fn end(&self, sink: Arc<dyn EventSink>, ids: Arc<IdSource>) {
+        self.news.close_for_good();
+        self.tasks.shut_down(END_OF_RUN).await;
+        let emitter = Emitter::new(sink, ids, None);
+        while let Some(event) = self.tasks.try_next() {
+            take_in(event, &self.news, &emitter);
+        }
+        self.door.store(false, Ordering::Release);
+    }
+
     /// A sink that falls silent when this run has told its outcome.
     pub(crate) fn behind_door(&self, sink: Arc<dyn EventSink>) -> Arc<dyn EventSink> {
         Arc::new(BehindDoor { sink, door: Arc::clone(&self.door) })
@@ -241,6 +252,9 @@ impl Run<'_> {
     /// The run has its outcome: background work is stopped, waited for a moment, and seen to end.
     pub(crate) async fn put_away(&mut self, ending: &Ending) {
         self.take_in_tasks();
+        if self.agent.background_ends() == BackgroundEnds::WithTheSession {
+            return;
+        }
         let background = &self.agent.background;
         background.news.close_for_good();
         if matches!(ending, Ending::Success(success) if success.payload.is_none()) && background.has_agents()
@@ -265,11 +279,21 @@ impl Run<'_> {
     }
 }
 
+/// When background work is over at the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BackgroundEnds {
+    WithTheRun,
+    WithTheSession,
+}
+
 /// A run that is dropped in the middle leaves nothing behind.
-pub(crate) struct StopOnDrop(pub(crate) Background);
+pub(crate) struct StopOnDrop(pub(crate) Background, pub(crate) BackgroundEnds);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
+        if self.1 == BackgroundEnds::WithTheSession {
+            return;
+        }
         self.0.door.store(false, Ordering::Release);
         self.0.tasks.stop_all(StoppedBy::EndOfRun);
     }

@@ -17,7 +17,7 @@ use tenon_tools::{Hooks, Permissions, Registry, SessionSource};
 use crate::ask::{Cause, Unanswered};
 use crate::compact::Compactions;
 use crate::context::Context;
-use crate::drain::{self, StopOnDrop};
+use crate::drain::{self, BackgroundEnds, StopOnDrop};
 use crate::failures::{self, Said};
 use crate::fold::{Telling, Turn};
 use crate::history::{self, Unfinished};
@@ -32,7 +32,8 @@ use crate::{Background, Emitter, Limits, Lineage, SchemaMode, Stop};
 /// How long a stopped run may take to put its things away before it is dropped.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Everything one run needs.
+/// Everything one run needs. A session keeps one and runs a clone of it for every turn.
+#[derive(Clone)]
 pub struct Agent {
     pub model: Arc<dyn ModelClient>,
     pub system: String,
@@ -78,7 +79,17 @@ pub struct Agent {
     pub background: Background,
 }
 
-pub type Deliver = Box<dyn Fn(&Success) -> Result<(), Failure> + Send + Sync>;
+pub type Deliver = Arc<dyn Fn(&Success) -> Result<(), Failure> + Send + Sync>;
+
+impl Agent {
+    /// Background work of a session goes on between its turns; everybody else's ends with the run.
+    pub(crate) fn background_ends(&self) -> BackgroundEnds {
+        match (self.session_end, self.lineage.call_id()) {
+            (SessionEnd::Later, None) => BackgroundEnds::WithTheSession,
+            _ => BackgroundEnds::WithTheRun,
+        }
+    }
+}
 
 /// What whoever listens wants to see while the answer is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,13 +113,12 @@ pub async fn run(mut agent: Agent, sink: Arc<dyn EventSink>) -> Ended {
     let started = Instant::now();
     let parent = agent.lineage.call_id().map(str::to_owned);
     let emitter = Arc::new(Emitter::new(sink, Arc::clone(&agent.ids), parent));
-    let _nothing_outlives = StopOnDrop(agent.background.clone());
+    let _nothing_outlives = StopOnDrop(agent.background.clone(), agent.background_ends());
     tracing::info!(session = %agent.info.session_id, model = agent.info.model, depth = agent.lineage.depth(), "run begins");
     emitter.emit(EventKind::RunStarted(Box::new(agent.info.clone())));
     let history = std::mem::take(&mut agent.history);
     let prompt = agent.prompt.take();
-    if let (Some(prompt), Some(_)) = (&prompt, agent.lineage.call_id()) {
-        // Whoever reads along has seen the run's own prompt, and not what its agents ask of each other.
+    if let Some(prompt) = &prompt {
         emitter.emit(EventKind::UserMessage { text: prompt.text(), origin: Origin::Prompt });
     }
     let mut run = Run::new(&agent, Arc::clone(&emitter), history);

@@ -279,7 +279,7 @@ impl Plan<'_> {
 
 /// What has to be safe on disk before a run may call itself a success.
 fn deliver_to(file: Option<ResultFile>, recorder: Option<Arc<Recorder>>) -> Deliver {
-    Box::new(move |success| {
+    Arc::new(move |success| {
         if let Some(recorder) = &recorder {
             recorder.check()?;
         }

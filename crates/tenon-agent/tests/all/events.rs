@@ -13,6 +13,7 @@ fn names(events: &[tenon_core::Event]) -> Vec<&'static str> {
         .iter()
         .map(|event| match &event.kind {
             EventKind::RunStarted(_) => "run",
+            EventKind::UserMessage { .. } => "told",
             EventKind::Asking { .. } => "ask",
             EventKind::TurnStarted { .. } => "turn",
             EventKind::PartStarted { .. } => "start",
@@ -36,11 +37,14 @@ fn a_live_audience_sees_deltas_and_another_only_whole_parts() {
     live.audience = Audience::Live;
     assert_eq!(
         names(&live.play().events),
-        ["run", "ask", "turn", "start", "delta", "stop", "start", "delta", "delta", "stop", "end", "finish"]
+        [
+            "run", "told", "ask", "turn", "start", "delta", "stop", "start", "delta", "delta", "stop", "end",
+            "finish"
+        ]
     );
     assert_eq!(
         names(&Scene::new(vec![answer()]).play().events),
-        ["run", "ask", "turn", "start", "stop", "start", "stop", "end", "finish"]
+        ["run", "told", "ask", "turn", "start", "stop", "start", "stop", "end", "finish"]
     );
 }
 
@@ -85,7 +89,10 @@ fn a_broken_attempt_leaves_no_trace_with_a_whole_audience() {
         Ok(Delta::Text("whole".into())),
     ];
     let played = Scene::new(vec![answer]).play();
-    assert_eq!(names(&played.events), ["run", "ask", "other", "turn", "start", "stop", "end", "finish"]);
+    assert_eq!(
+        names(&played.events),
+        ["run", "told", "ask", "other", "turn", "start", "stop", "end", "finish"]
+    );
     assert_eq!(played.outcome.metrics.models["scripted"].requests, 2);
     assert_eq!(played.outcome.metrics.models["scripted"].errors, 1);
 }
