@@ -27,11 +27,25 @@ pub(crate) struct Done {
     pub(crate) duration_ms: u64,
     /// The arguments it ran with; nothing if it never ran.
     pub(crate) ran_with: Option<RawJson>,
+    pub(crate) fate: Fate,
+}
+
+/// Was anything made of a call at all?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It ran, or was refused.
+    Judged,
+    /// An answer beside it was handed in, so nobody looked at it. No call in the statistics.
+    Skipped,
 }
 
 impl Done {
     pub(crate) fn at_once(outcome: ToolOutcome) -> Done {
-        Done { outcome, stored: None, duration_ms: 0, ran_with: None }
+        Done { outcome, stored: None, duration_ms: 0, ran_with: None, fate: Fate::Judged }
+    }
+
+    pub(crate) fn skipped(outcome: ToolOutcome) -> Done {
+        Done { fate: Fate::Skipped, ..Done::at_once(outcome) }
     }
 }
 
@@ -245,7 +259,7 @@ impl Run<'_> {
         // Only what exists has a name that nobody made up.
         let tool = self.agent.registry.get(&call.name).map(|tool| tool.spec().name.clone());
         tracing::debug!(tool, error = ?outcome.error, ms = duration_ms, "tool call");
-        Done { outcome, stored: None, duration_ms, ran_with }
+        Done { duration_ms, ran_with, ..Done::at_once(outcome) }
     }
 
     fn denied(&mut self, call: &ToolCall, reason: &str, hint: Option<&str>) -> Done {
@@ -267,15 +281,17 @@ impl Run<'_> {
     /// Counts a finished call, keeps it and tells it.
     pub(crate) async fn report(&mut self, call: &ToolCall, mut done: Done) -> Result<ToolResult, Failure> {
         self.hooks_after_call(call, &mut done).await;
-        let Done { outcome, stored, duration_ms, .. } = done;
+        let Done { outcome, stored, duration_ms, fate, .. } = done;
         // A task that the call started is seen to start before the call is seen to end.
         self.take_in_tasks();
-        let metrics = self.metrics.tools.entry(call.name.clone()).or_default();
-        match outcome.error {
-            None => metrics.success += 1,
-            Some(_) => metrics.fail += 1,
+        if fate == Fate::Judged {
+            let metrics = self.metrics.tools.entry(call.name.clone()).or_default();
+            match outcome.error {
+                None => metrics.success += 1,
+                Some(_) => metrics.fail += 1,
+            }
+            metrics.duration_ms += duration_ms;
         }
-        metrics.duration_ms += duration_ms;
         self.metrics.lines_added += outcome.lines_added;
         self.metrics.lines_removed += outcome.lines_removed;
         if let Some(used) = &outcome.metrics {

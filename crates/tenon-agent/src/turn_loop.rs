@@ -432,13 +432,13 @@ impl<'a> Run<'a> {
                     let done = match checked {
                         Some(done) => done,
                         None if self.agent.contract.is_none() => Done::at_once(not_yours(&call.name)),
-                        None => Done::at_once(skipped(captured.is_some())),
+                        None => Done::skipped(skipped(captured.is_some())),
                     };
                     results.push(self.report(call, done).await?);
                     at += 1;
                 }
                 Step::Skip => {
-                    results.push(self.report(call, Done::at_once(skipped(captured.is_some()))).await?);
+                    results.push(self.report(call, Done::skipped(skipped(captured.is_some()))).await?);
                     at += 1;
                 }
                 _ => {
@@ -536,7 +536,8 @@ impl<'a> Run<'a> {
                     (told, Some(rejection.stored()))
                 }
             };
-            done.push(Some(Done { outcome, stored, duration_ms: millis_since(started), ran_with }));
+            let duration_ms = millis_since(started);
+            done.push(Some(Done { stored, duration_ms, ran_with, ..Done::at_once(outcome) }));
         }
         Ok((captured, done))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenon_config::Settings;
+use tenon_config::{Settings, prices_as_of};
 use tenon_core::{Budget, ErrorClass, Failure, Models, MoneyBudget, NoBudget};
 
 use crate::args::RunArgs;
@@ -20,7 +20,8 @@ pub fn budget(args: &RunArgs, settings: &Settings, models: &Models) -> Result<Ar
             format!("{source} cannot be kept: what the model `{model}` costs is not known"),
         )
         .hint(format!(
-            "set its price in the settings, `\"prices\": {{ \"{model}\": {{ \"input\": …, \"output\": … }} }}` in dollars per million tokens, or bound the run by `--max-session-turns` and `--max-wall-time`"
+            "set its price in the settings, `\"prices\": {{ \"{model}\": {{ \"input\": …, \"output\": … }} }}` in dollars per million tokens (the list of known prices is of {}), or bound the run by `--max-session-turns` and `--max-wall-time`",
+            prices_as_of()
         ))),
         None => Ok(Arc::new(MoneyBudget::new(limit))),
     }

@@ -33,6 +33,7 @@ impl Reporter {
             EventKind::Heartbeat if self.heartbeats => {}
             EventKind::ToolFinished(_)
             | EventKind::TurnFinished { .. }
+            | EventKind::Compacted { .. }
             | EventKind::HookStarted(_)
             | EventKind::HookEnded(_)
                 if self.level == Level::Verbose => {}
@@ -74,6 +75,9 @@ impl Reporter {
                 hook.end.name(),
                 hook.duration_ms
             )),
+            EventKind::Compacted { before_tokens, after_tokens, .. } => {
+                line(&format!("compacted: about {before_tokens} tokens to {after_tokens}"));
+            }
             EventKind::TurnFinished { turn, usage } => {
                 line(&format!("turn {turn}: {} tokens in, {} out", usage.input, usage.output));
             }

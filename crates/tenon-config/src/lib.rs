@@ -48,7 +48,7 @@ pub use load::{ExtraSettings, FileLayer, Loaded, MemoryUse, ProjectTrust, Source
 pub use mcp_servers::{McpServers, merge_mcp_servers, read_mcp_config};
 pub use memory::{MAX_MEMORY_FILE_BYTES, MAX_MEMORY_TOTAL_BYTES, MemoryFile};
 pub use model_choice::{ChoiceError, ModelChoice, ModelFlags, choose_fallback, choose_model};
-pub use prices::{PRICES_AS_OF, Place, model_facts};
+pub use prices::{Place, model_facts, prices_as_of};
 pub use problem::{Problem, Severity};
 pub use project::project_root;
 pub use providers::Wire;

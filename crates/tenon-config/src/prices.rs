@@ -15,8 +15,10 @@ use tenon_core::{Above, ModelFacts, Price, Rates};
 
 use crate::settings::Settings;
 
-/// When the list prices were looked up.
-pub static PRICES_AS_OF: LazyLock<&'static str> = LazyLock::new(|| TABLE.as_of.as_str());
+/// When the list prices were looked up: a year and a month.
+pub fn prices_as_of() -> &'static str {
+    &TABLE.as_of
+}
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     // A test reads the file, so that it cannot be shipped broken.

@@ -148,3 +148,13 @@ fn the_journal_has_the_intent_before_the_effect() {
         .collect();
     assert_eq!(kinds, ["told", "turn", "started", "finished", "turn"]);
 }
+
+#[test]
+fn calls_that_nobody_looked_at_are_in_no_statistics() {
+    let both = calls(&[("a", "look", "{}"), ("t", "structured_output", "{}")]);
+    let played = Scene::new(vec![both]).schema("{}").play();
+    assert_eq!((played.payload(), played.ran.len()), (Some("{}"), 0));
+    let counted: Vec<(&str, u64)> =
+        played.outcome.metrics.tools.iter().map(|(name, tool)| (name.as_str(), tool.success)).collect();
+    assert_eq!(counted, [("structured_output", 1)]);
+}
