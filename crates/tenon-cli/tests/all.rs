@@ -7,6 +7,8 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+#[path = "all/background.rs"]
+mod background;
 #[path = "all/bad_input.rs"]
 mod bad_input;
 #[path = "all/chaos.rs"]
