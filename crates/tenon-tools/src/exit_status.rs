@@ -1,5 +1,7 @@
 //! What the end of a command means: which signal, and whether its exit code is a failure.
 
+use crate::command_parse::last_program;
+
 /// Programs that say "no" with exit code 1.
 const ANSWER_NO: &[&str] = &["grep", "rg", "diff", "test", "[", "[["];
 
@@ -37,40 +39,6 @@ pub(crate) fn signal_name(number: i32) -> String {
         .iter()
         .find(|(n, _)| *n == number)
         .map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
-}
-
-/// The base name of the program whose exit code the command line ends with, as far as quotes and
-/// separators tell.
-fn last_program(command: &str) -> Option<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut word = String::new();
-    let mut quote = None;
-    let mut chars = command.trim_end().trim_end_matches(';').chars();
-    while let Some(c) = chars.next() {
-        match (quote, c) {
-            (Some(open), _) if c == open => quote = None,
-            (None, '\'' | '"') => quote = Some(c),
-            (None | Some('"'), '\\') => word.extend(chars.next()),
-            (Some(_), _) => word.push(c),
-            (None, ';' | '|' | '&' | '\n' | '(' | ')') => {
-                words.clear();
-                word.clear();
-            }
-            (None, _) if c.is_whitespace() => {
-                words.extend(Some(std::mem::take(&mut word)).filter(|w| !w.is_empty()))
-            }
-            (None, _) => word.push(c),
-        }
-    }
-    words.extend(Some(word).filter(|word| !word.is_empty()));
-    let program = words.into_iter().find(|word| word != "!" && !is_assignment(word))?;
-    program.rsplit('/').next().map(str::to_owned)
-}
-
-fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| {
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! May this call run? Deny rules, then ask rules, then allow rules, then the mode.
 //!
-//! The answer depends on the call alone. Who is asked, and what happens when nobody answers, is the
+//! What rules mean for a command line is in `permission/shell.rs`. The answer depends on the call alone. Who is asked, and what happens when nobody answers, is the
 //! agent's business; which tools exist at all is in `registry.rs`.
 
 use std::path::{Component, Path, PathBuf};
@@ -9,13 +9,16 @@ use std::sync::Arc;
 use serde_json::Value;
 use tenon_core::{ApprovalMode, Args, ToolKind, ToolSpec};
 
+use crate::file_words;
 use crate::path_rule::{Bases, PathMatcher};
 use crate::paths::{self, Trace};
-use crate::rule::Specifier;
-use crate::shell_rule::{self, Mention};
+use crate::rule::{NAMED_BY, Specifier};
 use crate::{Rule, RuleError};
 
-const SHELL: &str = "run_shell_command";
+mod shell;
+
+use shell::ShellCall;
+
 /// The argument that names a tool's file.
 const PATH_ARGUMENTS: &[(&str, &str)] = &[
     ("read_file", "file_path"),
@@ -28,7 +31,7 @@ const PATH_ARGUMENTS: &[(&str, &str)] = &[
 
 impl Permissions {
     pub fn decide(&self, spec: &ToolSpec, args: &Args) -> Verdict {
-        let call = Call { spec, args, path: self.path_of(spec, args) };
+        let call = Call { spec, args, path: self.path_of(spec, args), shell: self.shell_call(spec, args) };
         if let Some(verdict) = self.denied_by_rule(&call) {
             return verdict;
         }
@@ -47,7 +50,11 @@ impl Permissions {
         if let Some(rule) = self.rules.allow.iter().find(|rule| rule.allows(&call)) {
             return Verdict::Allow { why: AllowedBy::Rule(rule.rule.to_string()) };
         }
-        self.by_mode(&call)
+        match call.shell.as_ref().map(|shell| self.covered(&call, shell)) {
+            Some(Ok(rules)) => Verdict::Allow { why: AllowedBy::Rule(rules) },
+            Some(Err(uncovered)) => self.by_mode(&call, Some(uncovered)),
+            None => self.by_mode(&call, None),
+        }
     }
 
     /// Whether a deny rule takes the tool away altogether, so that the model is not even offered it.
@@ -127,6 +134,7 @@ struct Rules {
     ask: Vec<ReadyRule>,
     deny: Vec<ReadyRule>,
     cwd: PathBuf,
+    home: Option<PathBuf>,
 }
 
 /// A rule with its path, if it has one, bound to the folders of this run.
@@ -140,6 +148,8 @@ struct Call<'a> {
     spec: &'a ToolSpec,
     args: &'a Args,
     path: Option<Trace>,
+    /// The command line of a tool that takes one.
+    shell: Option<ShellCall>,
 }
 
 impl Permissions {
@@ -156,7 +166,7 @@ impl Permissions {
         let allow: Result<Vec<ReadyRule>, RuleError> = ready(options.allow);
         let ask: Result<Vec<ReadyRule>, RuleError> = ready(options.ask);
         let deny: Result<Vec<ReadyRule>, RuleError> = ready(options.deny);
-        let rules = Rules { allow: allow?, ask: ask?, deny: deny?, cwd };
+        let rules = Rules { allow: allow?, ask: ask?, deny: deny?, cwd, home: bases.home };
         Ok(Permissions { mode: options.mode, rules: Arc::new(rules) })
     }
 
@@ -170,30 +180,27 @@ impl Permissions {
     }
 
     fn denied_by_rule(&self, call: &Call<'_>) -> Option<Verdict> {
-        let (rule, hit) = self.rules.deny.iter().find_map(|rule| Some((rule, rule.hit(call)?)))?;
-        let tool = &call.spec.name;
+        let of_call = self.rules.deny.iter().find_map(|rule| Some((rule, rule.hit(call)?)));
+        let of_line = || self.line_hit(&self.rules.deny, call);
+        let (rule, hit) = match of_call.or_else(of_line) {
+            Some(found) => found,
+            None => return self.unknowable(call),
+        };
         let reason = match hit {
-            Hit::Call => format!("`{tool}` is denied by the rule `{}`", rule.rule),
-            Hit::Path(path) => format!("`{path}` is denied by the rule `{}`", rule.rule),
-            Hit::Unknowable => format!(
-                "the rule `{}` denies commands whose text does not show what they run (expansions, `eval`, another shell)",
-                rule.rule
-            ),
+            Hit::Call => format!("`{}` is denied by the rule `{}`", call.spec.name, rule.rule),
+            Hit::Part(part) => format!("`{part}` is denied by the rule `{}`", rule.rule),
+            Hit::Unknown(what) => format!("{what}, and the rule `{}` denies some", rule.rule),
         };
         Some(Verdict::Deny { reason, hint: None })
     }
 
     fn asked_by_rule(&self, call: &Call<'_>) -> Option<Verdict> {
-        let (rule, hit) = self.rules.ask.iter().find_map(|rule| Some((rule, rule.hit(call)?)))?;
+        let of_call = self.rules.ask.iter().find_map(|rule| Some((rule, rule.hit(call)?)));
+        let (rule, hit) = of_call.or_else(|| self.line_hit(&self.rules.ask, call))?;
         let reason = match hit {
             Hit::Call => format!("the rule `{}` asks before `{}` runs", rule.rule, call.spec.name),
-            Hit::Path(path) => format!("the rule `{}` asks before `{path}` is used", rule.rule),
-            Hit::Unknowable => {
-                format!(
-                    "the rule `{}` asks before a command whose text does not show what it runs",
-                    rule.rule
-                )
-            }
+            Hit::Part(part) => format!("the rule `{}` asks before `{part}` is used", rule.rule),
+            Hit::Unknown(what) => format!("{what}, and the rule `{}` asks about some", rule.rule),
         };
         Some(Verdict::Ask {
             reason,
@@ -203,17 +210,23 @@ impl Permissions {
 
     /// Files through which an edit would later run programs or change what is allowed.
     fn protected(&self, call: &Call<'_>) -> Option<Verdict> {
-        if self.mode == ApprovalMode::Yolo || call.spec.kind != ToolKind::Edit {
+        if self.mode == ApprovalMode::Yolo {
             return None;
         }
-        let path = call.path.as_ref()?.names().find(|name| is_protected(name))?;
+        let edited = call.path.as_ref().filter(|_| call.spec.kind == ToolKind::Edit);
+        let path = match (edited, &call.shell) {
+            (Some(trace), _) => trace.names().find(|name| is_protected(name))?.to_owned(),
+            (None, Some(shell)) => self.protected_write(shell)?,
+            (None, None) => return None,
+        };
         Some(Verdict::Deny {
-            reason: format!("`{}` is protected from changes", self.show(path)),
+            reason: format!("`{}` is protected from changes", self.show(&path)),
             hint: Some("only `--approval-mode yolo` lifts this protection".to_owned()),
         })
     }
 
-    fn by_mode(&self, call: &Call<'_>) -> Verdict {
+    /// `uncovered` says what kept narrowed allow rules from covering a command.
+    fn by_mode(&self, call: &Call<'_>, uncovered: Option<String>) -> Verdict {
         let spec = call.spec;
         match (spec.kind, self.mode) {
             (ToolKind::Read, _) => return Verdict::Allow { why: AllowedBy::ReadOnly },
@@ -227,24 +240,13 @@ impl Permissions {
             ToolKind::Edit => "changes files",
             ToolKind::Execute => "runs commands",
         };
-        let mut hint = hint(spec);
+        let mut reason =
+            format!("`{}` {does}, which `{}` mode allows only with approval", spec.name, self.mode.name());
         let narrowed = |rule: &&ReadyRule| !rule.rule.is_whole() && rule.rule.covers(&spec.name);
-        if let Some(rule) = self.rules.allow.iter().find(narrowed)
-            && spec.name == SHELL
-        {
-            hint.push_str(&format!(
-                "; `{}` does not allow commands yet, because they are not parsed",
-                rule.rule
-            ));
+        if let Some(why) = uncovered.filter(|_| self.rules.allow.iter().any(|rule| narrowed(&rule))) {
+            reason.push_str(&format!("; no allow rule covers it: {why}"));
         }
-        Verdict::Ask {
-            reason: format!(
-                "`{}` {does}, which `{}` mode allows only with approval",
-                spec.name,
-                self.mode.name()
-            ),
-            hint,
-        }
+        Verdict::Ask { reason, hint: hint(spec) }
     }
 
     fn path_of(&self, spec: &ToolSpec, args: &Args) -> Option<Trace> {
@@ -271,8 +273,10 @@ impl Permissions {
 /// How a deny or ask rule applies to a call.
 enum Hit {
     Call,
-    Path(String),
-    Unknowable,
+    /// A file, or a part of a command line.
+    Part(String),
+    /// It may: this cannot be told.
+    Unknown(String),
 }
 
 impl ReadyRule {
@@ -282,12 +286,16 @@ impl ReadyRule {
                 PathMatcher::new(pattern, bases)
                     .map_err(|why| RuleError::Path { rule: rule.to_string(), why })?,
             ),
-            Specifier::Whole | Specifier::Command(_) | Specifier::Other => None,
+            Specifier::Whole
+            | Specifier::Command(_)
+            | Specifier::Domain(_)
+            | Specifier::Named { .. }
+            | Specifier::Other => None,
         };
         Ok(ReadyRule { rule, paths })
     }
 
-    /// For deny and ask rules: in doubt the rule applies.
+    /// For deny and ask rules: in doubt the rule applies. Rules on commands are `line_hit`'s.
     fn hit(&self, call: &Call<'_>) -> Option<Hit> {
         if !self.rule.covers(&call.spec.name) {
             return None;
@@ -296,16 +304,14 @@ impl ReadyRule {
             Specifier::Whole | Specifier::Other => Some(Hit::Call),
             Specifier::Path(_) => {
                 let trace = call.path.as_ref()?;
-                self.names(trace).then(|| Hit::Path(trace.lexical.display().to_string()))
+                self.names(trace).then(|| Hit::Part(trace.lexical.display().to_string()))
             }
-            Specifier::Command(specifier) => {
-                let command = call.args.get("command").and_then(Value::as_str)?;
-                match shell_rule::mention(command, specifier) {
-                    Mention::None => None,
-                    Mention::Program => Some(Hit::Call),
-                    Mention::Unknowable => Some(Hit::Unknowable),
-                }
-            }
+            Specifier::Domain(domain) => match call.host() {
+                None => Some(Hit::Call),
+                Some(host) => is_within(&host, domain).then_some(Hit::Part(host)),
+            },
+            Specifier::Named { .. } => self.is_named(call).then_some(Hit::Call),
+            Specifier::Command(_) => None,
         }
     }
 
@@ -318,12 +324,47 @@ impl ReadyRule {
                     (Some(paths), Some(trace)) => paths.matches(&trace.real),
                     _ => false,
                 },
+                Specifier::Domain(domain) => call.host().is_some_and(|host| is_exactly(&host, domain)),
+                Specifier::Named { .. } => self.is_named(call),
                 Specifier::Command(_) | Specifier::Other => false,
             }
     }
 
+    fn is_named(&self, call: &Call<'_>) -> bool {
+        let Specifier::Named { name, arguments } = self.rule.specifier() else { return false };
+        let is = |argument: &str, value: &str| call.args.get(argument).and_then(Value::as_str) == Some(value);
+        let named = NAMED_BY.iter().find(|(tool, _)| *tool == call.spec.name).map(|(_, argument)| *argument);
+        let name_fits = match (name, named) {
+            (None, _) => true,
+            (Some(name), Some(argument)) => is(argument, name),
+            (Some(_), None) => false,
+        };
+        name_fits && arguments.iter().all(|(argument, value)| is(argument, value))
+    }
+
     fn names(&self, trace: &Trace) -> bool {
         self.paths.as_ref().is_some_and(|paths| trace.names().any(|name| paths.matches(name)))
+    }
+}
+
+impl Call<'_> {
+    /// The host of the address this call fetches.
+    fn host(&self) -> Option<String> {
+        self.args.get("url").and_then(Value::as_str).and_then(file_words::host)
+    }
+}
+
+/// For deny and ask rules: the host and all below it.
+fn is_within(host: &str, domain: &str) -> bool {
+    let domain = domain.strip_prefix("*.").unwrap_or(domain);
+    host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+}
+
+/// For allow rules: the host alone, or with `*.` those below it.
+fn is_exactly(host: &str, domain: &str) -> bool {
+    match domain.strip_prefix("*.") {
+        Some(parent) => host != parent && is_within(host, parent),
+        None => host == domain,
     }
 }
 

@@ -4,6 +4,7 @@ use crate::nearest::nearest;
 use std::fmt;
 
 use crate::path_rule;
+use crate::shell_rule::CommandPattern;
 
 /// Names that other systems and older versions use, each with the tool it means.
 const ALIASES: &[(&str, &str)] = &[
@@ -44,6 +45,10 @@ const ALIASES: &[(&str, &str)] = &[
 /// Tools of contracts, which have no alias.
 const TERMINAL_TOOLS: &[&str] = &["structured_output", "submit_result"];
 
+pub(crate) const WEB_FETCH: &str = "web_fetch";
+/// The argument that names what a tool is to use.
+pub(crate) const NAMED_BY: &[(&str, &str)] = &[("agent", "subagent_type"), ("skill", "skill")];
+
 /// A rule about the first covers the others too.
 const READ_FAMILY: &[&str] = &["read_file", "grep_search", "glob", "list_directory"];
 const EDIT_FAMILY: &[&str] = &["edit", "write_file"];
@@ -64,8 +69,12 @@ pub(crate) enum Specifier {
     /// Files, in gitignore syntax.
     Path(String),
     /// Shell commands.
-    Command(String),
-    /// Something this version cannot evaluate.
+    Command(CommandPattern),
+    /// The host of an address, and for deny and ask rules all below it; `*.` before it for those below it.
+    Domain(String),
+    /// A call that names this one (an agent, a skill), with these arguments.
+    Named { name: Option<String>, arguments: Vec<(String, String)> },
+    /// Something no call can be compared with.
     Other,
 }
 
@@ -79,6 +88,10 @@ pub enum RuleError {
     Name(String),
     #[error("the permission rule `{rule}` has a path that cannot be used: {why}")]
     Path { rule: String, why: String },
+    #[error("the permission rule `{rule}` has a command that cannot be used: {why}")]
+    Command { rule: String, why: String },
+    #[error("the permission rule `{0}` needs a host, as in `WebFetch(domain:example.com)`")]
+    Domain(String),
     #[error("`{0}` narrows a tool down, and a list of tools to offer takes names only")]
     Narrowed(String),
 }
@@ -109,7 +122,17 @@ impl Rule {
                 path_rule::check(inner).map_err(|why| RuleError::Path { rule: text.to_owned(), why })?;
                 Specifier::Path(inner.to_owned())
             }
-            Some(inner) if is_in(&tool, SHELL_FAMILY) => Specifier::Command(inner.to_owned()),
+            Some(inner) if is_in(&tool, SHELL_FAMILY) => Specifier::Command(
+                CommandPattern::parse(inner)
+                    .map_err(|why| RuleError::Command { rule: text.to_owned(), why })?,
+            ),
+            Some(inner) if tool == WEB_FETCH => {
+                let host = inner.strip_prefix("domain:").map(str::trim).filter(|host| is_host(host));
+                Specifier::Domain(
+                    host.ok_or_else(|| RuleError::Domain(text.to_owned()))?.to_ascii_lowercase(),
+                )
+            }
+            Some(inner) if NAMED_BY.iter().any(|(named, _)| *named == tool) => named(inner),
             Some(_) => Specifier::Other,
         };
         Ok(Rule { text: text.to_owned(), tool, specifier })
@@ -141,6 +164,10 @@ impl Rule {
 
     pub(crate) fn is_about_reading(&self) -> bool {
         is_in(&self.tool, READ_FAMILY)
+    }
+
+    pub(crate) fn is_about_editing(&self) -> bool {
+        is_in(&self.tool, EDIT_FAMILY)
     }
 
     /// Whether the rule speaks about this tool at all.
@@ -191,6 +218,29 @@ pub(crate) fn aliases_of(tool: &str) -> impl Iterator<Item = &'static str> {
 
 fn known_names() -> impl Iterator<Item = &'static str> {
     ALIASES.iter().flat_map(|(alias, tool)| [*tool, *alias]).chain(TERMINAL_TOOLS.iter().copied())
+}
+
+/// Whether a tool takes a command line.
+pub(crate) fn runs_commands(tool: &str) -> bool {
+    is_in(tool, SHELL_FAMILY)
+}
+
+/// `name`, `name,key:value` or `key:value`.
+fn named(inner: &str) -> Specifier {
+    let mut name = None;
+    let mut arguments = Vec::new();
+    for part in inner.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        match part.split_once(':') {
+            Some((key, value)) => arguments.push((key.trim().to_owned(), value.trim().to_owned())),
+            None => name = Some(part.to_owned()),
+        }
+    }
+    Specifier::Named { name, arguments }
+}
+
+fn is_host(text: &str) -> bool {
+    let host = text.strip_prefix("*.").unwrap_or(text);
+    !host.is_empty() && host.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | ':' | '_'))
 }
 
 /// `mcp__server` and `mcp__server__*` cover every tool of the server.

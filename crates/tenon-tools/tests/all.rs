@@ -16,6 +16,8 @@ mod cron;
 mod edit;
 #[path = "all/mcp.rs"]
 mod mcp;
+#[path = "all/hostile_commands.rs"]
+mod hostile_commands;
 #[path = "all/permission.rs"]
 mod permission;
 #[path = "all/promotion.rs"]
@@ -30,6 +32,8 @@ mod rule;
 mod search;
 #[path = "all/shell.rs"]
 mod shell;
+#[path = "all/shell_rules.rs"]
+mod shell_rules;
 #[path = "all/support.rs"]
 mod support;
 #[path = "all/tasks.rs"]

