@@ -315,10 +315,10 @@ impl<'a> Walker<'a> {
                 self.compute(&arithmetic.expr.value)
             }
             CompoundCommand::ArithmeticForClause(clause) => {
-                for expression in [&clause.initializer, &clause.condition, &clause.updater] {
-                    if let Some(expression) = expression {
-                        self.compute(&expression.value)?;
-                    }
+                for expression in
+                    [&clause.initializer, &clause.condition, &clause.updater].into_iter().flatten()
+                {
+                    self.compute(&expression.value)?;
                 }
                 self.repeated(|walker| walker.list(&clause.body.list))
             }
@@ -517,7 +517,7 @@ impl<'a> Walker<'a> {
         if name == "let" {
             for arg in args {
                 match arg.known() {
-                    Some(text) => self.compute(&text.to_owned())?,
+                    Some(text) => self.compute(text)?,
                     None => self.unknowable("`let` computes a text that is not known".to_owned()),
                 }
             }

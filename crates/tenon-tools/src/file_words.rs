@@ -158,7 +158,7 @@ pub(crate) fn of(program: &str, args: &[Word]) -> Vec<Part> {
         operands().for_each(|path| add(FileAccess::Write, path.clone()));
     }
     if COPY.contains(&program)
-        && let Some(last) = operands().last()
+        && let Some(last) = operands().next_back()
     {
         add(FileAccess::Write, last.clone());
         // Into a folder: under the names of the sources.

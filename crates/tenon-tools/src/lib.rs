@@ -15,7 +15,6 @@ mod bash_builtins;
 mod blocking;
 mod both_pipes;
 mod builtin;
-mod capture;
 mod command_parse;
 mod command_word;
 mod cron;
