@@ -7,6 +7,7 @@
 //! What this crate may not know: models, providers, the turn loop, any client's dialect, argv, the
 //! environment or the home directory. Whatever it needs of those is handed in as a value.
 
+mod address;
 mod ansi;
 mod args;
 mod atomic_write;
@@ -32,6 +33,7 @@ mod hook_http;
 mod hook_input;
 mod hook_reply;
 mod hooks;
+mod html_text;
 mod line_view;
 mod list_directory;
 mod mcp_client;
