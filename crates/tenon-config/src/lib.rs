@@ -34,6 +34,7 @@ mod read_settings;
 mod reader;
 mod secret_env;
 mod settings;
+mod skill_files;
 mod surroundings;
 mod telemetry_settings;
 mod tighten;
@@ -58,6 +59,7 @@ pub use settings::{
     Context, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, TaskSettings, Timeouts,
     ToolSettings,
 };
+pub use skill_files::SkillFile;
 pub use surroundings::Surroundings;
 pub use telemetry_settings::TelemetrySettings;
 pub use tighten::tighten;

@@ -11,11 +11,13 @@ use crate::files::Confine;
 use crate::memory::{MemoryFile, MemoryPlaces, read_memory};
 use crate::problem::{Problem, quotable};
 use crate::project::{
-    MCP_FILE, PROJECT_AGENTS, ProjectFiles, SETTINGS_FILE, as_text, project_root, read_settings_file,
+    MCP_FILE, PROJECT_AGENTS, PROJECT_SKILLS, ProjectFiles, SETTINGS_FILE, as_text, project_root,
+    read_settings_file,
 };
 use crate::read_settings::{Expand, Layer, read_mcp_file, read_settings};
 use crate::reader::listed;
 use crate::settings::Settings;
+use crate::skill_files::{SKILLS_FOLDER, SkillFile, overlay_skills, read_skill_folder, understand_skills};
 use crate::surroundings::Surroundings;
 use crate::tighten::tighten;
 use crate::trust::{self, TrustState};
@@ -29,9 +31,11 @@ pub fn load(
     let mut settings = Settings::default();
     let mut ignored_from_project = Vec::new();
     let mut agents = Vec::new();
+    let mut skills = Vec::new();
     if sources.has(FileLayer::User) {
         settings = settings.overlaid(read_user(surroundings, &mut warnings)?.with_hooks_of(HookLayer::User));
         agents = read_user_agents(surroundings, &mut warnings);
+        skills = read_user_skills(surroundings, &mut warnings);
     }
     if sources.has(FileLayer::Project) {
         let files = ProjectFiles::read(surroundings, &mut warnings)?;
@@ -39,6 +43,9 @@ pub fn load(
         let is_used = !ignored_from_project.iter().any(|key| key == PROJECT_AGENTS);
         if is_used {
             agents = overlay(agents, understand_all(&files.agents, &mut warnings));
+        }
+        if !ignored_from_project.iter().any(|key| key == PROJECT_SKILLS) {
+            skills = overlay_skills(skills, understand_skills(&files.skills, &mut warnings));
         }
     }
     settings = settings.overlaid(from_environment(surroundings)?);
@@ -55,7 +62,7 @@ pub fn load(
             read_memory(&MemoryPlaces { user, project }, &mut warnings)
         }
     };
-    Ok(Loaded { settings, warnings, ignored_from_project, project_root: root, memory, agents })
+    Ok(Loaded { settings, warnings, ignored_from_project, project_root: root, memory, agents, skills })
 }
 
 /// What a run is to know.
@@ -70,6 +77,7 @@ pub struct Loaded {
     pub memory: Vec<MemoryFile>,
     /// The user's, then a trusted project's, each name once.
     pub agents: Vec<AgentFile>,
+    pub skills: Vec<SkillFile>,
 }
 
 /// Which files are looked at (`--setting-sources`, `--bare`, `--safe-mode`, `--settings`).
@@ -170,6 +178,12 @@ fn read_user_agents(surroundings: &Surroundings, warnings: &mut Vec<String>) -> 
     understand_all(&files, warnings)
 }
 
+fn read_user_skills(surroundings: &Surroundings, warnings: &mut Vec<String>) -> Vec<SkillFile> {
+    let Some(home) = &surroundings.tenon_home else { return Vec::new() };
+    let files = read_skill_folder(&home.join(SKILLS_FOLDER), Confine::Anywhere, warnings);
+    understand_skills(&files, warnings)
+}
+
 fn add_project(
     settings: Settings,
     files: &ProjectFiles,
@@ -192,6 +206,7 @@ fn add_project(
     // business.
     ignored.extend(files.mcp.as_ref().map(|_| MCP_FILE.to_owned()));
     ignored.extend((!files.agents.is_empty()).then(|| PROJECT_AGENTS.to_owned()));
+    ignored.extend((!files.skills.is_empty()).then(|| PROJECT_SKILLS.to_owned()));
     if !ignored.is_empty() {
         warnings.push(trust::ignored_line(files, state, &ignored));
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::agent_files::{RawAgentFile, read_agent_folder};
 use crate::config_error::ConfigError;
 use crate::files::{Confine, Found, Size, read_capped};
+use crate::skill_files::{RawSkillFile, read_skill_folder};
 use crate::surroundings::Surroundings;
 
 /// A settings file larger than this is something else.
@@ -15,6 +16,7 @@ pub(crate) const MAX_SETTINGS_BYTES: u64 = 4 * 1024 * 1024;
 pub(crate) const SETTINGS_FILE: &str = ".tenon/settings.json";
 pub(crate) const MCP_FILE: &str = ".mcp.json";
 pub(crate) const PROJECT_AGENTS: &str = ".tenon/agents";
+pub(crate) const PROJECT_SKILLS: &str = ".tenon/skills";
 
 /// The nearest folder from `cwd` upwards that holds `.git` or `.tenon`, else `cwd`. Canonical.
 pub fn project_root(surroundings: &Surroundings) -> PathBuf {
@@ -60,6 +62,8 @@ pub(crate) struct ProjectFiles {
     pub(crate) mcp: Option<Vec<u8>>,
     /// By file name.
     pub(crate) agents: Vec<RawAgentFile>,
+    /// By the name of their folder.
+    pub(crate) skills: Vec<RawSkillFile>,
 }
 
 impl ProjectFiles {
@@ -70,18 +74,19 @@ impl ProjectFiles {
     ) -> Result<ProjectFiles, ConfigError> {
         let root = project_root(surroundings);
         // The home folder may be a project too (dotfiles in git); its `.tenon` is still the user's.
-        let (settings, agents) = if is_users_own(&root.join(".tenon"), surroundings) {
-            (None, Vec::new())
+        let (settings, agents, skills) = if is_users_own(&root.join(".tenon"), surroundings) {
+            (None, Vec::new(), Vec::new())
         } else {
             let confine = Confine::Inside(&root);
             let settings = read_settings_file(&root.join(SETTINGS_FILE), confine)?;
-            (settings, read_agent_folder(&root.join(PROJECT_AGENTS), confine, warnings))
+            let agents = read_agent_folder(&root.join(PROJECT_AGENTS), confine, warnings);
+            (settings, agents, read_skill_folder(&root.join(PROJECT_SKILLS), confine, warnings))
         };
         let mcp = read_settings_file(&root.join(MCP_FILE), Confine::Inside(&root)).unwrap_or_else(|error| {
             warnings.push(format!("{error}; it is ignored"));
             None
         });
-        Ok(ProjectFiles { root, settings, mcp, agents })
+        Ok(ProjectFiles { root, settings, mcp, agents, skills })
     }
 }
 

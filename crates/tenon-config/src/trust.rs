@@ -17,8 +17,9 @@ use crate::config_error::ConfigError;
 use crate::files::{Confine, Found, Size, read_capped};
 use crate::load::{read_project_mcp, read_project_settings};
 use crate::problem::shown_path;
-use crate::project::{MCP_FILE, PROJECT_AGENTS, ProjectFiles, SETTINGS_FILE};
+use crate::project::{MCP_FILE, PROJECT_AGENTS, PROJECT_SKILLS, ProjectFiles, SETTINGS_FILE};
 use crate::settings::Settings;
+use crate::skill_files::RawSkillFile;
 use crate::surroundings::Surroundings;
 use crate::tighten::tighten;
 
@@ -102,6 +103,9 @@ fn report(files: ProjectFiles, state: TrustState) -> Result<TrustReport, ConfigE
     if !files.agents.is_empty() {
         asks_for.push(PROJECT_AGENTS.to_owned());
     }
+    if !files.skills.is_empty() {
+        asks_for.push(PROJECT_SKILLS.to_owned());
+    }
     Ok(TrustReport { project_root: files.root, state, asks_for })
 }
 
@@ -127,10 +131,14 @@ fn pin(files: &ProjectFiles) -> Pin {
             None => context.update(&[0]),
         }
     }
-    // Nothing is added for a project without agents.
-    for RawAgentFile { path, bytes } in &files.agents {
+    // Nothing is added for a project without agents and skills. An agent's name ends in `.md`, and a skill's is
+    // told apart by its slash.
+    let agents = files.agents.iter().map(|RawAgentFile { path, bytes }| (path, "", bytes));
+    let skills = files.skills.iter().map(|RawSkillFile { folder, bytes }| (folder, "/SKILL.md", bytes));
+    for (path, suffix, bytes) in agents.chain(skills) {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        for part in [name, bytes.as_slice()] {
+        let name = [name, suffix.as_bytes()].concat();
+        for part in [name.as_slice(), bytes.as_slice()] {
             context.update(&(part.len() as u64).to_be_bytes());
             context.update(part);
         }

@@ -28,6 +28,8 @@ mod secret_env;
 mod settings_errors;
 #[path = "all/settings_keys.rs"]
 mod settings_keys;
+#[path = "all/skill_files.rs"]
+mod skill_files;
 #[path = "all/trust_store.rs"]
 mod trust_store;
 #[path = "all/trust_table.rs"]

@@ -54,6 +54,10 @@ pub trait Client: Send + Sync {
     fn hook(&self, call: HookCall, cancel: Cancel) -> BoxFut<'_, Result<HookReply, ClientError>>;
     fn mcp(&self, server: &str, message: JsonRpc, cancel: Cancel)
     -> BoxFut<'_, Result<JsonRpc, ClientError>>;
+    /// Somebody is there who can answer questions.
+    fn can_be_asked(&self) -> bool {
+        false
+    }
 }
 
 /// May this call run?

@@ -41,7 +41,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
     // Only this block is given out for the open network, and a few parts of it are not either.
     let is_global = parts[0] & 0xe000 == 0x2000;
-    let is_set_aside = matches!(parts, [0x2001, 0..=0x01ff, ..] | [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..]);
+    let is_set_aside =
+        matches!(parts, [0x2001, 0..=0x01ff, ..] | [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..]);
     is_global && !is_set_aside
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenon_core::{
-    Args, BoxFut, PermissionAsk, PermissionReply, Tool, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
+    Args, BoxFut, PermissionAsk, PermissionReply, Tool, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome,
+    ToolSpec,
 };
 
 use crate::args::{ArgReader, Refusal, outcome};
@@ -24,9 +25,10 @@ impl AskUserQuestion {
     pub fn new() -> AskUserQuestion {
         let spec = ToolSpec {
             name: "ask_user_question".to_owned(),
-            description: "Asks the user up to four questions, each with two to four answers to choose from. Use \
+            description:
+                "Asks the user up to four questions, each with two to four answers to choose from. Use \
                           it when a decision is theirs to make and cannot be found out."
-                .to_owned(),
+                    .to_owned(),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -92,7 +94,8 @@ impl AskUserQuestion {
         if answered.is_empty() {
             return Ok(ToolOutcome::ok("The user saw the questions and gave no answer. Decide yourself."));
         }
-        let lines: Vec<String> = answered.iter().map(|(question, answer)| format!("{question}\n→ {answer}")).collect();
+        let lines: Vec<String> =
+            answered.iter().map(|(question, answer)| format!("{question}\n→ {answer}")).collect();
         Ok(ToolOutcome::ok(format!("The user answered:\n\n{}", lines.join("\n\n"))))
     }
 }
@@ -109,20 +112,26 @@ impl Tool for AskUserQuestion {
 
 fn check(spec: &ToolSpec, args: &Args) -> Result<(), Refusal> {
     let questions = args.get("questions").and_then(Value::as_array);
-    let questions = questions.filter(|questions| (1..=MAX_QUESTIONS).contains(&questions.len())).ok_or_else(|| {
-        Refusal::arguments(format!("`{}` needs `questions`, a list of 1 to {MAX_QUESTIONS}.", spec.name))
-    })?;
+    let questions =
+        questions.filter(|questions| (1..=MAX_QUESTIONS).contains(&questions.len())).ok_or_else(|| {
+            Refusal::arguments(format!("`{}` needs `questions`, a list of 1 to {MAX_QUESTIONS}.", spec.name))
+        })?;
     for (index, question) in questions.iter().enumerate() {
         let wrong = |what: &str| Refusal::arguments(format!("`questions[{index}]` {what}"));
         let question = question.as_object().ok_or_else(|| wrong("must be an object."))?;
         let reader = ArgReader::new(spec, question);
-        reader.filled_text("question").map_err(|refusal| wrong(&format!("is not usable: {}", refusal.message)))?;
-        let header = reader.filled_text("header").map_err(|refusal| wrong(&format!("is not usable: {}", refusal.message)))?;
+        reader
+            .filled_text("question")
+            .map_err(|refusal| wrong(&format!("is not usable: {}", refusal.message)))?;
+        let header = reader
+            .filled_text("header")
+            .map_err(|refusal| wrong(&format!("is not usable: {}", refusal.message)))?;
         if header.chars().count() > MAX_HEADER {
             return Err(wrong(&format!("has a `header` longer than {MAX_HEADER} characters.")));
         }
         let options = question.get("options").and_then(Value::as_array);
-        let labelled = |option: &Value| option["label"].as_str().is_some_and(|label| !label.trim().is_empty());
+        let labelled =
+            |option: &Value| option["label"].as_str().is_some_and(|label| !label.trim().is_empty());
         if !options.is_some_and(|options| OPTIONS.contains(&options.len()) && options.iter().all(labelled)) {
             return Err(wrong("needs `options`, a list of 2 to 4, each with a `label`."));
         }
@@ -135,9 +144,7 @@ fn answers(args: &Args) -> Option<Vec<(String, String)>> {
     let answers = args.get("answers")?.as_object()?;
     let said = |answer: &Value| match answer {
         Value::String(text) => text.clone(),
-        Value::Array(several) => {
-            several.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-        }
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     };
     Some(answers.iter().map(|(question, answer)| (question.clone(), said(answer))).collect())

@@ -63,7 +63,10 @@ impl ExitPlanMode {
             "Nobody is there to approve the plan, and this run only plans. Give the plan as your final answer."
                 .to_owned()
         };
-        Ok(ToolOutcome { drawing: Some(Box::new(ToolDisplay::PlanSummary { plan })), ..ToolOutcome::ok(told) })
+        Ok(ToolOutcome {
+            drawing: Some(Box::new(ToolDisplay::PlanSummary { plan })),
+            ..ToolOutcome::ok(told)
+        })
     }
 }
 

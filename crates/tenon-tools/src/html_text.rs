@@ -10,13 +10,40 @@ pub(crate) enum Style {
 }
 
 /// Elements whose content is not for readers.
-const UNREAD: &[&str] =
-    &["script", "style", "noscript", "template", "svg", "iframe", "object", "canvas"];
+const UNREAD: &[&str] = &["script", "style", "noscript", "template", "svg", "iframe", "object", "canvas"];
 /// Elements that stand in lines of their own.
 const BLOCKS: &[&str] = &[
-    "address", "article", "aside", "blockquote", "body", "dd", "details", "div", "dl", "dt", "fieldset",
-    "figcaption", "figure", "footer", "form", "header", "hr", "html", "legend", "main", "nav", "ol", "p",
-    "section", "summary", "table", "tbody", "thead", "title", "tr", "ul",
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "body",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "header",
+    "hr",
+    "html",
+    "legend",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "section",
+    "summary",
+    "table",
+    "tbody",
+    "thead",
+    "title",
+    "tr",
+    "ul",
 ];
 /// Longer addresses are data, not places to go.
 const MAX_LINK: usize = 500;
@@ -24,7 +51,8 @@ const MAX_LINK: usize = 500;
 const MAX_ENTITY: usize = 10;
 
 pub(crate) fn html_to_text(html: &str, style: Style) -> String {
-    let mut page = Page { style, text: String::new(), space: Space::None, link: None, pre: 0, lists: Vec::new() };
+    let mut page =
+        Page { style, text: String::new(), space: Space::None, link: None, pre: 0, lists: Vec::new() };
     let title = title_of(html);
     if let Some(title) = &title {
         page.mark("# ");
@@ -46,7 +74,11 @@ pub(crate) fn html_to_text(html: &str, style: Style) -> String {
                 page.tag(&tag);
                 // The title was told already.
                 let is_unread = UNREAD.contains(&tag.name.as_str()) || tag.name == "title";
-                if is_unread && !tag.closes && !tag.closes_itself { after_end_of(after, &tag.name) } else { after }
+                if is_unread && !tag.closes && !tag.closes_itself {
+                    after_end_of(after, &tag.name)
+                } else {
+                    after
+                }
             }
         };
     }
@@ -476,7 +508,9 @@ mod tests {
     #[test]
     fn hostile_pages_take_no_longer_than_others() {
         // Each would take minutes if anything here looked at the rest of the page for every mark.
-        for piece in ["<", "</", "<a", "<a href=\"", "<!--", "<script>", "&", "<ul>", "</script", "<title>", "'"] {
+        for piece in
+            ["<", "</", "<a", "<a href=\"", "<!--", "<script>", "&", "<ul>", "</script", "<title>", "'"]
+        {
             let page = piece.repeat(200_000);
             html_to_text(&page, Style::Markdown);
         }

@@ -10,6 +10,7 @@
 mod address;
 mod ansi;
 mod args;
+mod ask_user_question;
 mod atomic_write;
 mod background;
 mod bash_builtins;
@@ -22,6 +23,7 @@ mod cron;
 mod decode;
 mod diff;
 mod edit;
+mod exit_plan_mode;
 mod exit_status;
 mod file_glob;
 mod file_tool;
@@ -58,16 +60,20 @@ mod shell_output;
 mod shell_report;
 mod shell_rule;
 mod shell_run;
+mod skill;
 mod sys;
 mod task_stop;
 mod tasks;
+mod todo_write;
+mod tool_search;
 mod walk;
+mod web_fetch;
 mod workspace;
 mod wrappers;
 mod write_file;
 
 pub use args::{ArgReader, Refusal};
-pub use builtin::builtin_tools;
+pub use builtin::{MoreTools, builtin_tools, more_tools};
 pub use cron::{Cron, CronError};
 pub use hook_input::{HookAgent, HookInput, HookedCall, SessionSource, Stopping};
 pub use hook_reply::{HookDecision, HookSays};
@@ -84,8 +90,11 @@ pub use sandbox::{KernelSupport, NetworkAccess, Sandbox, SandboxError, SandboxMo
 pub use schedule::{Clock, Schedules, UtcClock};
 pub use shell::ShellOptions;
 pub use shell_run::ShellTerminal;
+pub use skill::Skill;
 pub use tasks::{
     NewTask, NotStarted, Notice, PromoteError, Settled, StopError, StoppedBy, TaskEvent, TaskHandle,
     TaskInfo, Tasks,
 };
+pub use todo_write::TodoOptions;
+pub use web_fetch::{Lookup, WebFetchOptions};
 pub use workspace::{Hidden, Workspace, WorkspaceOptions};

@@ -198,7 +198,7 @@ impl OutputStore {
 
 /// Creates the folder, or accepts one that only its owner can enter. A folder open to others is left
 /// alone: it may be anything, and changing its mode could lock somebody out.
-fn private_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
     match fs::symlink_metadata(folder) {
         Ok(meta) if meta.is_dir() && meta.permissions().mode() & OTHERS == 0 => Ok(()),
         Ok(_) => Err(io::Error::other("the folder for outputs exists and is not private")),

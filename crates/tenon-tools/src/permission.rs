@@ -62,6 +62,16 @@ impl Permissions {
         self.rules.deny.iter().any(|rule| rule.rule.is_whole() && rule.rule.covers(tool))
     }
 
+    /// The domains that allow rules name for `web_fetch`.
+    pub fn allowed_domains(&self) -> Vec<String> {
+        let domain = |rule: &ReadyRule| {
+            let text = rule.rule.to_string();
+            let inner = text.split_once('(')?.1.strip_suffix(')')?;
+            Some(inner.trim().strip_prefix("domain:")?.trim().to_owned())
+        };
+        self.rules.allow.iter().filter(|rule| rule.rule.tool() == "web_fetch").filter_map(domain).collect()
+    }
+
     /// Whether searches and listings must pass over this file: a rule forbids reading it, or wants to be
     /// asked first, and a search asks nobody.
     pub fn hides(&self, path: &Path) -> bool {

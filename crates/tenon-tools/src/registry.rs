@@ -1,11 +1,12 @@
 //! Which tools the model is offered, and which one a name means. Whether a call may run is in `permission.rs`.
 
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use tenon_core::{Tool, ToolSpec};
 
 use crate::nearest::nearest;
 use crate::rule::canonical;
+use crate::tool_search::{self, ToolSearch};
 use crate::{Permissions, Rule, RuleError};
 
 /// The built-in tools, the only ones a list of tools to offer takes away. A contract's own tool and tools
@@ -26,6 +27,9 @@ const CORE: &[&str] = &[
 ];
 /// Where one of these is offered, so is `task_stop`.
 const STARTS_TASKS: &[&str] = &["run_shell_command", "monitor", "task_stop"];
+/// What is offered on demand when there are many tools, besides the tools of servers.
+const RARE: &[&str] =
+    &["web_fetch", "monitor", "task_stop", "send_message", "cron_create", "cron_list", "cron_delete"];
 /// All that `--bare` leaves of them.
 const BARE: &[&str] = &["read_file", "edit", "run_shell_command"];
 /// Names that models call out of habit.
@@ -35,7 +39,14 @@ const CALLABLE_ALIASES: &[&str] = &["search_file_content", "replace", "task"];
 /// adds its tools to a run under way, and the next request offers them.
 #[derive(Clone, Default)]
 pub struct Registry {
-    entries: Arc<RwLock<Vec<Entry>>>,
+    list: Arc<RwLock<List>>,
+}
+
+#[derive(Default)]
+struct List {
+    entries: Vec<Entry>,
+    /// With more tools than this, those that most runs do not need are offered on demand.
+    defer_above: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -46,12 +57,12 @@ struct Entry {
 
 /// A list of tools as one of its tools may hold it, without keeping itself alive.
 #[derive(Clone)]
-pub struct WeakRegistry(Weak<RwLock<Vec<Entry>>>);
+pub struct WeakRegistry(Weak<RwLock<List>>);
 
 impl WeakRegistry {
     /// `None` once the run is over.
     pub fn upgrade(&self) -> Option<Registry> {
-        self.0.upgrade().map(|entries| Registry { entries })
+        self.0.upgrade().map(|list| Registry { list })
     }
 }
 
@@ -74,52 +85,97 @@ impl Registry {
     }
 
     pub fn add(&self, tool: Arc<dyn Tool>) -> Result<(), TakenName> {
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.write();
         let name = &tool.spec().name;
-        if entries.iter().any(|other| other.tool.spec().name == *name) {
+        if list.entries.iter().any(|other| other.tool.spec().name == *name) {
             return Err(TakenName(name.clone()));
         }
-        entries.push(Entry { tool, offer: Offered::Always });
+        let is_late = list.defer_above.is_some_and(|most| list.entries.len() >= most) && is_deferrable(name);
+        let offer = if is_late { Offered::OnDemand } else { Offered::Always };
+        list.entries.push(Entry { tool, offer });
+        self.add_search(&mut list);
         Ok(())
+    }
+
+    /// With more tools than `most`, now or later, tools of servers and rarely used ones are offered on demand, and
+    /// `tool_search` finds them. What is offered already when a late tool comes stays offered.
+    pub fn defer_above(&self, most: usize) {
+        let mut list = self.write();
+        list.defer_above = Some(most);
+        if list.entries.len() > most {
+            list.entries
+                .iter_mut()
+                .filter(|entry| is_deferrable(&entry.tool.spec().name))
+                .for_each(|entry| entry.offer = Offered::OnDemand);
+        }
+        self.add_search(&mut list);
+    }
+
+    fn add_search(&self, list: &mut List) {
+        let is_needed = list.entries.iter().any(|entry| entry.offer == Offered::OnDemand);
+        let is_there = list.entries.iter().any(|entry| entry.tool.spec().name == tool_search::NAME);
+        if is_needed && !is_there && list.defer_above.is_some() {
+            let tool = Arc::new(ToolSearch::new(self.downgrade()));
+            list.entries.push(Entry { tool, offer: Offered::Always });
+        }
     }
 
     /// Puts a tool in the place of the one that has its name. Whether there was one.
     pub fn replace(&self, tool: Arc<dyn Tool>) -> bool {
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries.iter_mut().find(|entry| entry.tool.spec().name == tool.spec().name);
+        let mut list = self.write();
+        let entry = list.entries.iter_mut().find(|entry| entry.tool.spec().name == tool.spec().name);
         entry.map(|entry| entry.tool = tool).is_some()
     }
 
     pub fn downgrade(&self) -> WeakRegistry {
-        WeakRegistry(Arc::downgrade(&self.entries))
+        WeakRegistry(Arc::downgrade(&self.list))
     }
 
     /// Takes away the tools that `unwanted` names.
     pub fn remove(&self, unwanted: impl Fn(&ToolSpec) -> bool) {
-        self.entries
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|entry| !unwanted(entry.tool.spec()));
+        self.write().entries.retain(|entry| !unwanted(entry.tool.spec()));
     }
 
-    /// Offers a tool always or on demand. Whether there is such a tool.
+    /// Offers a tool always or on demand. Whether there is such a tool. One that is offered from now on moves to
+    /// the end: the beginning of a request stays as it was.
     pub fn offer(&self, name: &str, offer: Offered) -> bool {
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries.iter_mut().find(|entry| entry.tool.spec().name == name);
-        entry.map(|entry| entry.offer = offer).is_some()
+        let entries = &mut self.write().entries;
+        let Some(at) = entries.iter().position(|entry| entry.tool.spec().name == name) else { return false };
+        match (entries[at].offer, offer) {
+            (Offered::OnDemand, Offered::Always) => {
+                let entry = entries.remove(at);
+                entries.push(Entry { offer, ..entry });
+            }
+            _ => entries[at].offer = offer,
+        }
+        true
     }
 
     /// A list of its own, with the tools that `keep` wants.
     pub fn with(&self, keep: impl Fn(&ToolSpec) -> bool) -> Registry {
-        let kept = self.read().iter().filter(|entry| keep(entry.tool.spec())).cloned().collect();
-        Registry { entries: Arc::new(RwLock::new(kept)) }
+        let list = self.read();
+        let entries = list.entries.iter().filter(|entry| keep(entry.tool.spec())).cloned().collect();
+        let copy = List { entries, defer_above: list.defer_above };
+        let registry = Registry { list: Arc::new(RwLock::new(copy)) };
+        // The search looks at the list it belongs to.
+        registry.replace_search();
+        registry
+    }
+
+    fn replace_search(&self) {
+        let search = ToolSearch::new(self.downgrade());
+        if let Some(entry) =
+            self.write().entries.iter_mut().find(|entry| entry.tool.spec().name == tool_search::NAME)
+        {
+            entry.tool = Arc::new(search);
+        }
     }
 
     /// The tool of this name, or the one an older name means.
     pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        let entries = self.read();
+        let list = self.read();
         let find = |wanted: &str| {
-            entries.iter().find(|entry| entry.tool.spec().name == wanted).map(|entry| entry.tool.clone())
+            list.entries.iter().find(|entry| entry.tool.spec().name == wanted).map(|entry| entry.tool.clone())
         };
         find(name).or_else(|| CALLABLE_ALIASES.contains(&name).then(|| find(canonical(name))).flatten())
     }
@@ -132,7 +188,7 @@ impl Registry {
 
     /// Every tool that can be called.
     pub fn names(&self) -> Vec<String> {
-        self.read().iter().map(|entry| entry.tool.spec().name.clone()).collect()
+        self.read().entries.iter().map(|entry| entry.tool.spec().name.clone()).collect()
     }
 
     /// What the model is offered now.
@@ -142,6 +198,7 @@ impl Registry {
 
     pub fn specs_of(&self, offer: Offered) -> Vec<Arc<ToolSpec>> {
         self.read()
+            .entries
             .iter()
             .filter(|entry| entry.offer == offer)
             .map(|entry| entry.tool.spec().clone())
@@ -149,12 +206,21 @@ impl Registry {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.read().is_empty()
+        self.read().entries.is_empty()
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Vec<Entry>> {
-        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, List> {
+        self.list.read().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn write(&self) -> RwLockWriteGuard<'_, List> {
+        self.list.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tools of servers, and those that most runs do not need.
+fn is_deferrable(tool: &str) -> bool {
+    tool.starts_with("mcp__") || RARE.contains(&tool)
 }
 
 /// Which tools a run starts with.

@@ -40,6 +40,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("Skill", "skill"),
     ("Monitor", "monitor"),
     ("ExitPlanMode", "exit_plan_mode"),
+    ("AskUserQuestion", "ask_user_question"),
+    ("ToolSearch", "tool_search"),
 ];
 
 /// Tools of contracts, which have no alias.

@@ -61,8 +61,10 @@ impl SkillTool {
         let given = args.optional_text("args")?.unwrap_or_default().trim();
         let Some(skill) = self.skills.iter().find(|skill| skill.name == name) else {
             let names = self.skills.iter().map(|skill| skill.name.as_str());
-            let known = self.skills.iter().map(|skill| format!("`{}`", skill.name)).collect::<Vec<_>>().join(", ");
-            let meant = nearest(name, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let known =
+                self.skills.iter().map(|skill| format!("`{}`", skill.name)).collect::<Vec<_>>().join(", ");
+            let meant =
+                nearest(name, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             return Err(Refusal::arguments(format!("There is no skill `{name}`{meant} There are: {known}.")));
         };
         let mut text = format!(

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
 use tenon_core::{
-    Args, BoxFut, HookEvent, Secrets, TodoItem, TodoStatus, Tool, ToolCtx, ToolDisplay, ToolKind, ToolOutcome,
-    ToolSpec,
+    Args, BoxFut, HookEvent, Secrets, TodoItem, TodoStatus, Tool, ToolCtx, ToolDisplay, ToolKind,
+    ToolOutcome, ToolSpec,
 };
 
 use crate::args::{ArgReader, Refusal, outcome};
@@ -49,10 +49,11 @@ impl TodoWrite {
     pub fn new(options: TodoOptions) -> TodoWrite {
         let spec = ToolSpec {
             name: NAME.to_owned(),
-            description: "Keeps your list of tasks for work of several steps. Give the whole list each time; \
+            description:
+                "Keeps your list of tasks for work of several steps. Give the whole list each time; \
                           it replaces the one before. Have one task `in_progress`, and mark a task \
                           `completed` as soon as it is done."
-                .to_owned(),
+                    .to_owned(),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -173,10 +174,11 @@ fn read_todos(spec: &ToolSpec, args: &Args) -> Result<Vec<TodoItem>, Refusal> {
     let mut todos = Vec::with_capacity(items.len());
     let mut blockers = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        let Some(item) = item.as_object() else { return wrong(format!("`todos[{index}]` must be an object.")) };
-        let (todo, blocked_by) = read_todo(spec, item).map_err(|refusal| {
-            Refusal::arguments(format!("`todos[{index}]`: {}", refusal.message))
-        })?;
+        let Some(item) = item.as_object() else {
+            return wrong(format!("`todos[{index}]` must be an object."));
+        };
+        let (todo, blocked_by) = read_todo(spec, item)
+            .map_err(|refusal| Refusal::arguments(format!("`todos[{index}]`: {}", refusal.message)))?;
         blockers.extend(blocked_by.into_iter().map(|id| (todo.id.clone(), id)));
         todos.push(todo);
     }

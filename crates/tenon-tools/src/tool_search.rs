@@ -65,7 +65,8 @@ impl ToolSearch {
         let hidden = registry.specs_of(Offered::OnDemand);
         let (found, missing) = match query.strip_prefix("select:") {
             Some(names) => {
-                let names: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+                let names: Vec<&str> =
+                    names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
                 let known = registry.names();
                 let missing: Vec<String> = names
                     .iter()
@@ -75,11 +76,13 @@ impl ToolSearch {
                         None => format!("There is no tool `{name}`."),
                     })
                     .collect();
-                let found = hidden.iter().filter(|spec| names.contains(&spec.name.as_str())).cloned().collect();
+                let found =
+                    hidden.iter().filter(|spec| names.contains(&spec.name.as_str())).cloned().collect();
                 let already: Vec<String> = names
                     .iter()
                     .filter(|name| {
-                        known.iter().any(|known| known == *name) && !hidden.iter().any(|spec| spec.name == **name)
+                        known.iter().any(|known| known == *name)
+                            && !hidden.iter().any(|spec| spec.name == **name)
                     })
                     .map(|name| format!("`{name}` is offered already."))
                     .collect();
@@ -112,11 +115,8 @@ fn best(hidden: &[Arc<ToolSpec>], query: &str, most: usize) -> Vec<Arc<ToolSpec>
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
         .collect();
-    let mut scored: Vec<(usize, &Arc<ToolSpec>)> = hidden
-        .iter()
-        .map(|spec| (score(spec, &words), spec))
-        .filter(|(score, _)| *score > 0)
-        .collect();
+    let mut scored: Vec<(usize, &Arc<ToolSpec>)> =
+        hidden.iter().map(|spec| (score(spec, &words), spec)).filter(|(score, _)| *score > 0).collect();
     scored.sort_by(|(left, _), (right, _)| right.cmp(left));
     scored.into_iter().take(most).map(|(_, spec)| Arc::clone(spec)).collect()
 }
@@ -143,7 +143,8 @@ fn report(found: &[Arc<ToolSpec>], missing: &[String], hidden: &[Arc<ToolSpec>])
     }
     parts.extend(missing.iter().cloned());
     if found.is_empty() && missing.is_empty() {
-        let names: Vec<String> = hidden.iter().take(NAMES_LISTED).map(|spec| format!("`{}`", spec.name)).collect();
+        let names: Vec<String> =
+            hidden.iter().take(NAMES_LISTED).map(|spec| format!("`{}`", spec.name)).collect();
         let more = hidden.len().saturating_sub(NAMES_LISTED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         parts.push(match names.is_empty() {

@@ -149,7 +149,10 @@ impl WebFetch {
             .map_err(|why| Refusal::failed(format!("The network could not be used: {why}.")))?;
         client
             .get(url.clone())
-            .header("accept", "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.1")
+            .header(
+                "accept",
+                "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.1",
+            )
             // What is packed small could be huge; nothing is unpacked here.
             .header("accept-encoding", "identity")
             .send()
@@ -164,7 +167,9 @@ impl WebFetch {
         let private = || {
             Refusal::new(
                 ToolErrorKind::Denied,
-                format!("`{bare}` is an address inside a private network, which `{NAME}` does not call. A rule `WebFetch(domain:{bare})` in `permissions.allow` would allow it."),
+                format!(
+                    "`{bare}` is an address inside a private network, which `{NAME}` does not call. A rule `WebFetch(domain:{bare})` in `permissions.allow` would allow it."
+                ),
             )
         };
         let port = url.port_or_known_default().unwrap_or(443);
@@ -173,7 +178,9 @@ impl WebFetch {
             Err(_) => match (self.options.lookup)(bare.to_owned(), port).await {
                 Ok(addresses) => addresses,
                 // Where a proxy is the way out, names may be known to the proxy alone.
-                Err(_) if self.options.net.proxy.is_some() && url.scheme() == "https" => return Ok(Vec::new()),
+                Err(_) if self.options.net.proxy.is_some() && url.scheme() == "https" => {
+                    return Ok(Vec::new());
+                }
                 Err(_) => return Err(Refusal::failed(format!("The name `{bare}` was not found."))),
             },
         };
@@ -236,7 +243,8 @@ fn parse_url(text: &str) -> Result<Url, Refusal> {
     if text.len() > MAX_URL {
         return Err(Refusal::arguments(format!("`url` is longer than {MAX_URL} characters.")));
     }
-    let url = Url::parse(text).map_err(|error| Refusal::arguments(format!("`url` is not an address: {error}.")))?;
+    let url =
+        Url::parse(text).map_err(|error| Refusal::arguments(format!("`url` is not an address: {error}.")))?;
     check_url(&url)?;
     Ok(url)
 }
@@ -256,7 +264,8 @@ fn redirect(url: &Url, response: &Response) -> Result<Option<Url>, Refusal> {
     let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     let Some(location) = response.headers().get("location").filter(|_| is_redirect) else { return Ok(None) };
     let next = location.to_str().ok().and_then(|location| url.join(location).ok());
-    let next = next.ok_or_else(|| Refusal::failed(format!("{url} redirects to something that is no address.")))?;
+    let next =
+        next.ok_or_else(|| Refusal::failed(format!("{url} redirects to something that is no address.")))?;
     check_url(&next).map_err(|refusal| {
         Refusal::failed(format!("{url} redirects to an address that is not called: {}", refusal.message))
     })?;
@@ -265,8 +274,12 @@ fn redirect(url: &Url, response: &Response) -> Result<Option<Url>, Refusal> {
 
 async fn read(url: Url, response: Response) -> Result<Fetched, Refusal> {
     let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-    if let Some(encoding) = header("content-encoding").filter(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
-        return Err(Refusal::failed(format!("{url} came packed (`{encoding}`), and nothing is unpacked here.")));
+    if let Some(encoding) =
+        header("content-encoding").filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
+    {
+        return Err(Refusal::failed(format!(
+            "{url} came packed (`{encoding}`), and nothing is unpacked here."
+        )));
     }
     let content_type = header("content-type").unwrap_or_default().to_owned();
     let status = response.status();
@@ -354,7 +367,10 @@ fn meta_charset(body: &[u8]) -> Option<String> {
 fn covers(domain: &str, host: &str) -> bool {
     let host = host.trim_end_matches('.');
     let domain = domain.trim_start_matches("*.").trim_end_matches('.');
-    let below = host.len().checked_sub(domain.len()).filter(|_| host.to_ascii_lowercase().ends_with(&domain.to_ascii_lowercase()));
+    let below = host
+        .len()
+        .checked_sub(domain.len())
+        .filter(|_| host.to_ascii_lowercase().ends_with(&domain.to_ascii_lowercase()));
     match below {
         Some(0) => true,
         Some(at) => host.as_bytes()[at - 1] == b'.' && domain.parse::<IpAddr>().is_err(),
