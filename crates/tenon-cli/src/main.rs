@@ -14,6 +14,7 @@ mod log;
 mod manual;
 mod model;
 mod money;
+mod more_tools;
 mod plan;
 mod result_file;
 mod run;

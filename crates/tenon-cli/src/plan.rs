@@ -10,7 +10,7 @@ use tenon_agent::{
 };
 use tenon_config::{Loaded, Surroundings};
 use tenon_contract::Contract;
-use tenon_core::{ErrorClass, Failure, Id, IdSource, MemoryJournal, Message, NoClient, RunInfo};
+use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, MemoryJournal, Message, NoClient, RunInfo};
 use tenon_model::Recorder;
 use tenon_tools::{
     OutputStore, SessionSource, ShellOptions, ShellTerminal, Workspace, WorkspaceOptions, builtin_tools,
@@ -18,6 +18,7 @@ use tenon_tools::{
 use tenon_wire::Format;
 
 use crate::args::RunArgs;
+use crate::more_tools::{self, ToolsOfRun};
 use crate::result_file::ResultFile;
 use crate::run_hooks::{self, HookedRun};
 use crate::stderr::Reporter;
@@ -95,20 +96,31 @@ impl Plan<'_> {
         .map_err(|error| {
             Failure::new(ErrorClass::Input, format!("a working folder cannot be used: {error}"))
         })?;
+        let hooked =
+            HookedRun { session: self.ids.session, transcript: None, cwd: &cwd, secrets: &chosen.secrets };
+        let hooks = run_hooks::hooks(args, &self.loaded, self.here, hooked)?;
+        let client: Arc<dyn Client> = Arc::new(NoClient);
+        let of_run = ToolsOfRun {
+            session: self.ids.session,
+            permissions: &permissions,
+            client: &*client,
+            hooks: &hooks,
+            secrets: &chosen.secrets,
+            outputs: &outputs,
+            is_kept: temporary.0.is_none(),
+        };
         let background = subagents::background(settings, &self.ids.source);
         let shell = self.shell();
         let own_tools: OwnTools =
             Arc::new(move |tasks| builtin_tools(workspace.clone(), shell.clone(), tasks.clone()));
         let mut built_in = own_tools(&background.tasks);
+        built_in.extend(more_tools::tools(args, &self.loaded, self.here, &of_run));
         if !args.bare {
             built_in.extend(background.schedules.tools());
         }
         let registry = selection.registry(built_in, &permissions);
         let mut tools = registry.names();
         tools.extend(offered.map(|contract| contract.tool.to_owned()));
-        let hooked =
-            HookedRun { session: self.ids.session, transcript: None, cwd: &cwd, secrets: &chosen.secrets };
-        let hooks = run_hooks::hooks(args, &self.loaded, self.here, hooked)?;
         let info = RunInfo {
             session_id: self.ids.session,
             cwd,
@@ -131,7 +143,7 @@ impl Plan<'_> {
             contract,
             schema_mode: self.schema_mode(),
             limits,
-            client: Arc::new(NoClient),
+            client,
             journal: Arc::new(MemoryJournal::default()),
             budget,
             stop: self.stop.clone(),
@@ -161,6 +173,7 @@ impl Plan<'_> {
         if !args.bare {
             Helpers { types, outputs, own_tools, memory: self.memory() }.offer_to(&mut agent, args)?;
         }
+        more_tools::defer(&mut agent, args, &self.loaded);
         Ok((agent, temporary))
     }
 

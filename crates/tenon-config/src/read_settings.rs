@@ -312,10 +312,13 @@ fn sandbox(reader: &mut Reader<'_>, node: &Node<'_>) -> Map<String, Value> {
 
 fn tools(reader: &mut Reader<'_>, node: &Node<'_>) -> ToolSettings {
     let mut tools = ToolSettings::default();
-    for (key, node) in reader.entries("tools", node, &["core", "exclude", "shell"], Unknown::Warn) {
+    for (key, node) in
+        reader.entries("tools", node, &["core", "exclude", "searchAbove", "shell"], Unknown::Warn)
+    {
         match key {
             "core" => tools.core = reader.strings("tools.core", node),
             "exclude" => tools.exclude = rules(reader, "tools.exclude", node),
+            "searchAbove" => tools.search_above = reader.whole("tools.searchAbove", node, 0),
             _ => tools.shell = shell(reader, node),
         }
     }

@@ -291,14 +291,24 @@ pub struct ToolSettings {
     /// Only these tools are offered. `None` is all of them.
     pub core: Option<Vec<String>>,
     pub exclude: Vec<String>,
+    /// With more tools than this, those that most runs do not need are found by a search.
+    pub search_above: Option<usize>,
     pub shell: ShellSettings,
 }
 
 impl ToolSettings {
+    /// What a request can carry without the model losing sight of the right tool.
+    pub const DEFAULT_SEARCH_ABOVE: usize = 40;
+
+    pub fn search_above(&self) -> usize {
+        self.search_above.unwrap_or(ToolSettings::DEFAULT_SEARCH_ABOVE)
+    }
+
     fn overlaid(self, higher: ToolSettings) -> ToolSettings {
         ToolSettings {
             core: higher.core.or(self.core),
             exclude: joined(self.exclude, higher.exclude),
+            search_above: higher.search_above.or(self.search_above),
             shell: self.shell.overlaid(higher.shell),
         }
     }

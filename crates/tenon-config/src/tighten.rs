@@ -118,8 +118,9 @@ fn lower<T: Copy + PartialOrd>(
 }
 
 fn tighten_tools(base: ToolSettings, project: ToolSettings, ignored: &mut Ignored) -> ToolSettings {
-    let ToolSettings { core, exclude, shell } = project;
+    let ToolSettings { core, exclude, search_above, shell } = project;
     ignored.note("tools.core", core.is_some());
+    ignored.note("tools.searchAbove", search_above.is_some());
     ignored.note("tools.shell", shell != ShellSettings::default());
     ToolSettings { exclude: joined(base.exclude, exclude), ..base }
 }

@@ -137,6 +137,10 @@ impl Drop for Withdraw<'_> {
 }
 
 impl Client for Peer {
+    fn can_be_asked(&self) -> bool {
+        !self.state().closed
+    }
+
     fn permission(&self, ask: PermissionAsk, cancel: Cancel) -> BoxFut<'_, PermissionReply> {
         Box::pin(async move {
             let question = Question::CanUseTool { ask: &ask, suggestions: suggestions(&ask) };

@@ -153,7 +153,12 @@ fn any_settings() -> impl Strategy<Value = Settings> {
                 ..TelemetrySettings::default()
             },
             sandbox,
-            tools: ToolSettings { core, exclude, shell: ShellSettings { pass_env, ..Default::default() } },
+            tools: ToolSettings {
+                core,
+                exclude,
+                search_above: None,
+                shell: ShellSettings { pass_env, ..Default::default() },
+            },
             timeouts: Timeouts { connect: seconds.map(Duration::from_secs), ..Timeouts::default() },
         }
     })

@@ -50,6 +50,7 @@ pub const EVERY_KEY: &str = r#"
   "tools": {
     "core": ["read_file"],
     "exclude": ["run_shell_command"],
+    "searchAbove": 12,
     "shell": { "passEnv": ["CORP_KEY"], "defaultTimeoutMs": 1000, "heartbeatIntervalMs": 500, "promoteAfterMs": 2000, "pty": true },
   },
   "timeouts": { "connect": 1, "firstByte": "2s", "idle": "3000ms", "canUseTool": "1m", "hookCallback": 5, "hook": 6,
@@ -128,6 +129,7 @@ fn every_key_is_read() {
         tools: ToolSettings {
             core: Some(strings(&["read_file"])),
             exclude: strings(&["run_shell_command"]),
+            search_above: Some(12),
             shell: ShellSettings {
                 pass_env: strings(&["CORP_KEY"]),
                 default_timeout_ms: Some(1000),

@@ -7,7 +7,7 @@ use crate::place::{Place, settings};
 use crate::settings_keys::EVERY_KEY;
 
 /// (settings of the project, the key that an untrusted project's user is told about)
-const IGNORED: [(&str, &str); 31] = [
+const IGNORED: [(&str, &str); 32] = [
     (r#"{ "model": "evil/m" }"#, "model"),
     (r#"{ "dialect": "gemini" }"#, "dialect"),
     (r#"{ "outputFormat": "json" }"#, "outputFormat"),
@@ -29,6 +29,7 @@ const IGNORED: [(&str, &str); 31] = [
     (r#"{ "telemetry": { "endpoint": "https://evil.example" } }"#, "telemetry"),
     (r#"{ "sandbox": { "mode": "off" } }"#, "sandbox"),
     (r#"{ "tools": { "core": ["run_shell_command"] } }"#, "tools.core"),
+    (r#"{ "tools": { "searchAbove": 0 } }"#, "tools.searchAbove"),
     (r#"{ "tools": { "shell": { "passEnv": ["OPENAI_API_KEY"] } } }"#, "tools.shell"),
     (r#"{ "tools": { "shell": { "defaultTimeoutMs": 1 } } }"#, "tools.shell"),
     (r#"{ "timeouts": { "connect": 1000 } }"#, "timeouts.connect"),
@@ -75,7 +76,7 @@ fn everything_ignored_is_listed_in_one_line() {
     assert_eq!(
         loaded.ignored_from_project.join(" "),
         "model dialect outputFormat providers permissions.allow permissions.mode mcpServers mcp.allowed hooks \
-         disableAllHooks stopHookBlockingCap limits.schemaRetries retry tasks prices context telemetry sandbox tools.core tools.shell timeouts.connect \
+         disableAllHooks stopHookBlockingCap limits.schemaRetries retry tasks prices context telemetry sandbox tools.core tools.searchAbove tools.shell timeouts.connect \
          timeouts.firstByte timeouts.idle timeouts.canUseTool timeouts.hookCallback timeouts.hook \
          timeouts.mcpMessage timeouts.mcpStart timeouts.mcpReady timeouts.mcpCall timeouts.shell \
          timeouts.shellMax timeouts.shutdown timeouts.telemetryFlush .mcp.json"
