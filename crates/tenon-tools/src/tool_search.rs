@@ -19,6 +19,8 @@ const MAX_RESULTS: usize = 20;
 /// How many names are listed when nothing fits.
 const NAMES_LISTED: usize = 100;
 const DESCRIPTION_CHARS: usize = 300;
+/// Shorter words are in every text.
+const MIN_WORD: usize = 3;
 /// What a word in the name counts, beside one in the description.
 const NAME_WEIGHT: usize = 3;
 
@@ -112,7 +114,7 @@ impl Tool for ToolSearch {
 fn best(hidden: &[Arc<ToolSpec>], query: &str, most: usize) -> Vec<Arc<ToolSpec>> {
     let words: Vec<String> = query
         .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
+        .filter(|word| word.chars().count() >= MIN_WORD)
         .map(str::to_lowercase)
         .collect();
     let mut scored: Vec<(usize, &Arc<ToolSpec>)> =

@@ -363,17 +363,10 @@ fn meta_charset(body: &[u8]) -> Option<String> {
     Some(after[..end].to_owned()).filter(|label| !label.is_empty())
 }
 
-/// Whether a domain of a rule covers a host: itself and what is below it.
+/// Whether a domain of a rule covers a host: itself and, for names, what is below it.
 fn covers(domain: &str, host: &str) -> bool {
-    let host = host.trim_end_matches('.');
-    let domain = domain.trim_start_matches("*.").trim_end_matches('.');
-    let below = host
-        .len()
-        .checked_sub(domain.len())
-        .filter(|_| host.to_ascii_lowercase().ends_with(&domain.to_ascii_lowercase()));
-    match below {
-        Some(0) => true,
-        Some(at) => host.as_bytes()[at - 1] == b'.' && domain.parse::<IpAddr>().is_err(),
-        None => false,
-    }
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    let domain = domain.trim_start_matches("*.").trim_end_matches('.').to_ascii_lowercase();
+    let is_below = || host.strip_suffix(&domain).is_some_and(|rest| rest.ends_with('.'));
+    host == domain || (host.parse::<IpAddr>().is_err() && !domain.is_empty() && is_below())
 }

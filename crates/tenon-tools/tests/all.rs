@@ -14,10 +14,12 @@ mod confinement;
 mod cron;
 #[path = "all/edit.rs"]
 mod edit;
-#[path = "all/mcp.rs"]
-mod mcp;
 #[path = "all/hostile_commands.rs"]
 mod hostile_commands;
+#[path = "all/mcp.rs"]
+mod mcp;
+#[path = "all/more_tools.rs"]
+mod more_tools;
 #[path = "all/permission.rs"]
 mod permission;
 #[path = "all/promotion.rs"]
@@ -38,5 +40,9 @@ mod shell_rules;
 mod support;
 #[path = "all/tasks.rs"]
 mod tasks;
+#[path = "all/tool_search.rs"]
+mod tool_search;
+#[path = "all/web_fetch.rs"]
+mod web_fetch;
 #[path = "all/write_file.rs"]
 mod write_file;
