@@ -69,12 +69,16 @@ impl Compactions {
         self.task = Some(message);
     }
 
-    /// Counts a compaction before the turn after `turns`.
-    fn note(&mut self, turns: u32) -> u32 {
+    /// How many it would be in a row with one after this many turns.
+    fn in_a_row_with(&self, turns: u32) -> u32 {
         let follows = self.last_turn.is_some_and(|last| turns <= last + 1);
-        self.in_a_row = if follows { self.in_a_row + 1 } else { 1 };
+        if follows { self.in_a_row + 1 } else { 1 }
+    }
+
+    /// Room was made after this many turns.
+    fn count(&mut self, turns: u32) {
+        self.in_a_row = self.in_a_row_with(turns);
         self.last_turn = Some(turns);
-        self.in_a_row
     }
 }
 
@@ -126,8 +130,7 @@ impl Run<'_> {
     }
 
     async fn compact(&mut self, room: Room) -> Result<Made, Box<Failure>> {
-        let in_a_row = self.compactions.note(self.turns);
-        if in_a_row > MOST_IN_A_ROW {
+        if self.compactions.in_a_row_with(self.turns) > MOST_IN_A_ROW {
             return Err(self.with_attempts(failures::compacted_too_often(MOST_IN_A_ROW, room.limit)));
         }
         let kept_bytes = self.context.bytes_in(share(room.trigger, KEPT_SHARE));
@@ -210,6 +213,7 @@ impl Run<'_> {
     ) -> Result<(), Box<Failure>> {
         self.history = messages;
         self.compactions.task_at = task_at;
+        self.compactions.count(self.turns);
         self.context.start_over();
         let after_tokens = self.next_tokens();
         self.journal(TurnRecord::Compacted {

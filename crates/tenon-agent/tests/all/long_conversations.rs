@@ -357,7 +357,7 @@ fn half_an_answer_that_was_told_is_not_asked_for_again() {
 
 #[test]
 fn a_full_context_with_nothing_to_gain_is_sent_as_it_is() {
-    let mut scene = worker(vec![10, 10], notes).facts(window(5000));
+    let mut scene = worker(vec![10; 12], notes).facts(window(5000));
     scene.prompt = "x".repeat(12_500);
     let played = scene.play();
     assert_eq!((played.class(), compactions(&played)), ("success", vec![]));

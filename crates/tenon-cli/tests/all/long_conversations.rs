@@ -243,3 +243,29 @@ fn anthropic_is_told_what_to_keep() {
         assert!(marks(body) <= 4, "{} marks in request {at}", marks(body));
     }
 }
+
+#[test]
+fn a_run_with_a_summary_can_be_recorded_and_replayed() {
+    let server = Server::start(script(reply().text("Done.")));
+    let recorded = agent(Wire::Chat, &server).args(["--settings", WINDOW, "--record", "run.jsonl"]).run();
+    recorded.assert_code(0);
+    let cassette = recorded.workspace().join("run.jsonl");
+    let replayed = tenon()
+        .file("a.txt", file("alpha"))
+        .file("b.txt", file("beta"))
+        .args(["-p", "go", "--system-prompt", "S", "--core-tools", "read_file", "-o", "json"])
+        .args(["--settings", WINDOW, "--replay"])
+        .arg(&cassette)
+        .run();
+    let result = result_of(replayed.assert_code(0));
+    assert_eq!((&result["result"], &result["total_cost_usd"]), (&json!("Done."), &json!(0.0)), "{replayed}");
+}
+
+#[test]
+fn a_verbose_run_tells_of_a_compaction() {
+    let server = Server::start(script(reply().text("Done.")));
+    let run = agent(Wire::Chat, &server).args(["--verbose", "--settings", WINDOW]).run();
+    run.assert_code(0);
+    let told: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("compacted: about ")).collect();
+    assert_eq!(told.len(), 1, "{run}");
+}
