@@ -204,3 +204,29 @@ fn a_budget_that_is_reached_keeps_the_last_candidate() {
     let result = assert_over_budget(&run, &[]);
     assert_eq!(result["structured_error"]["candidate"], json!({"risk": "hgih"}), "{run}");
 }
+
+#[test]
+fn an_agent_pays_for_those_that_work_for_it() {
+    let ask = || {
+        reply()
+            .call("c1", "agent", json!({"description": "look", "prompt": "HELP", "subagent_type": "explore"}))
+            .usage(10_000, 100)
+            .when(|body| !body.to_string().contains("HELP"))
+    };
+    let help = || reply().call("h1", "read_file", look()).usage(20_000, 10);
+    let script =
+        || [ask(), help(), reply().text("Found.").usage(30_000, 20), reply().text("Done.").usage(11_000, 5)];
+    let server = Server::start(script());
+    let run = priced(&server).args(["-y", "-o", "json", "--max-budget-usd", "1"]).run();
+    let result = result_of(run.assert_code(0));
+    assert_eq!(result["result"], "Done.", "{run}");
+    assert_eq!(result["total_cost_usd"], (71_000.0 + 1350.0) / 1e6, "{run}");
+    assert_eq!(result["usage"]["input_tokens"], 71_000, "{run}");
+    assert_eq!(result["stats"]["models"]["test-model"]["api"]["totalRequests"], 4);
+    assert_eq!(result["stats"]["tools"]["byName"]["read_file"]["count"], 1, "{run}");
+    // One budget for both: what the helper spent is gone for its caller.
+    let server = Server::start(script());
+    let run = priced(&server).args(["-y", "-o", "json", "--max-budget-usd", "0.065"]).run();
+    let result = assert_over_budget(&run, &["of $0.0650 spent"]);
+    assert!(server.requests().len() < 4 && result["total_cost_usd"].as_f64().unwrap() > 0.03, "{run}");
+}
