@@ -84,11 +84,14 @@ impl Run<'_> {
                         Delta::Retrying { attempt, wait, error } => {
                             tally.broken_off(self.agent.models.price(&self.model), fold.usage());
                             tally.requests += 1;
+                            fold.terminal_arguments().for_each(|said| self.payload_words.add(said));
+                            let mut message = error.message.clone();
+                            self.payload_words.kept_out_of(&mut message);
                             emitter.emit(EventKind::Retrying {
                                 attempt: *attempt,
                                 wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
                                 class: error.class.name(),
-                                message: error.message.clone(),
+                                message,
                             });
                         }
                         Delta::SwitchedModel { from, to, status, fallback } => {
@@ -111,7 +114,10 @@ impl Run<'_> {
                 }
                 Some(Err(error)) => {
                     let too_long = error.context_overflow && !fold.has_told();
-                    break Some((error.into(), if too_long { Cause::TooLong } else { Cause::Other }));
+                    fold.terminal_arguments().for_each(|said| self.payload_words.add(said));
+                    let mut failure = Failure::from(error);
+                    self.payload_words.kept_out_of(&mut failure.message);
+                    break Some((failure, if too_long { Cause::TooLong } else { Cause::Other }));
                 }
                 None if cancel.is_cancelled() => break Some((self.agent.stop.failure(), Cause::Other)),
                 None => break None,

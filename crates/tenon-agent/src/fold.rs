@@ -133,6 +133,14 @@ impl<'a> Fold<'a> {
         matches!(self.telling, Telling::Live { .. })
     }
 
+    /// What has come so far of calls that hand in a payload.
+    pub(crate) fn terminal_arguments(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match &part.content {
+            Part::ToolCall(call) if call.terminal => Some(call.arguments.as_str()),
+            _ => None,
+        })
+    }
+
     /// The latest numbers.
     pub(crate) fn usage(&self) -> Usage {
         self.usage

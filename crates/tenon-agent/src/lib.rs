@@ -21,6 +21,7 @@ mod history;
 mod hooked;
 mod limits;
 mod lineage;
+mod payload_words;
 mod plan_batch;
 mod repeated_call;
 mod run_batch;

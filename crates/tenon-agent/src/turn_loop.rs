@@ -22,6 +22,7 @@ use crate::failures::{self, Said};
 use crate::fold::{Telling, Turn};
 use crate::history::{self, Unfinished};
 use crate::hooked::{Answer, SessionEnd, hooks_at_end};
+use crate::payload_words::PayloadWords;
 use crate::plan_batch::{Step, plan_batch};
 use crate::repeated_call::RepeatedCalls;
 use crate::run_batch::{Done, millis_since};
@@ -146,6 +147,8 @@ pub(crate) struct Run<'a> {
     pub(crate) tool_calls: u32,
     pub(crate) metrics: Metrics,
     pub(crate) denials: Vec<PermissionDenial>,
+    /// For what others say about it.
+    pub(crate) payload_words: PayloadWords,
     pub(crate) history: Vec<Message>,
     pub(crate) context: Context,
     pub(crate) compactions: Compactions,
@@ -194,6 +197,7 @@ impl<'a> Run<'a> {
             tool_calls: 0,
             metrics: Metrics::default(),
             denials: Vec::new(),
+            payload_words: PayloadWords::default(),
             compactions: Compactions::new(&history),
             history,
             batch: Batch::default(),
@@ -498,6 +502,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             self.attempts += 1;
+            self.payload_words.add(&call.arguments);
             let started = Instant::now();
             self.emitter.emit(EventKind::ToolStarted {
                 call_id: call.id.clone(),

@@ -40,7 +40,11 @@ pub enum Command {
         remove: bool,
     },
     /// Say what works on this machine, and what to do about the rest
-    Doctor,
+    Doctor {
+        /// Also write a report without secrets, to attach to a question
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "tenon-report.json")]
+        report: Option<PathBuf>,
+    },
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
     /// Print the manual page

@@ -2,24 +2,27 @@
 
 use std::fmt::Write;
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::time::Duration;
 
 use tenon_config::{ModelFlags, ProjectTrust, Sources, Surroundings, choose_model};
 use tenon_core::Failure;
+use tenon_model::shown_url;
 
 use crate::manual::print;
-use crate::{surroundings, sys};
+use crate::stderr::line;
+use crate::{doctor_report, surroundings, sys};
 
 /// A server that is there answers at once.
 const CONNECT: Duration = Duration::from_secs(3);
 
-struct Finding {
-    ok: bool,
-    what: String,
-    advice: Option<String>,
+pub struct Finding {
+    pub ok: bool,
+    pub what: String,
+    pub advice: Option<String>,
 }
 
-pub fn main() -> u8 {
+pub fn main(report: Option<&Path>) -> u8 {
     let here = surroundings::collect(None);
     let findings = [version(), home(&here), settings(&here), model(&here), shell(&here)];
     let mut text = String::new();
@@ -28,6 +31,16 @@ pub fn main() -> u8 {
         let _ = writeln!(text, "{} {what}", if *ok { "ok  " } else { "FAIL" });
         if let Some(advice) = advice {
             let _ = writeln!(text, "     hint: {advice}");
+        }
+    }
+    if let Some(named) = report {
+        match doctor_report::write(named, &here, &findings) {
+            // Writing to a string cannot fail.
+            Ok(path) => drop(writeln!(text, "report: {path}")),
+            Err(failure) => {
+                line(&format!("error[{}]: {}", failure.class.name(), failure.message));
+                return failure.exit_code();
+            }
         }
     }
     let healthy = findings.iter().all(|finding| finding.ok);
@@ -87,8 +100,12 @@ fn model(here: &Surroundings) -> Finding {
     match choose_model(ModelFlags::default(), &loaded.settings, &here.env) {
         Ok(choice) => {
             let key = if choice.api_key.is_some() { "with a key" } else { "without a key" };
-            let what =
-                format!("model: `{}/{}` at {} {key}", choice.provider, choice.model_id, choice.base_url);
+            let what = format!(
+                "model: `{}/{}` at {} {key}",
+                choice.provider,
+                choice.model_id,
+                shown_url(&choice.base_url)
+            );
             match reachable(&choice.base_url) {
                 Ok(()) => ok(what),
                 Err(error) => fail(

@@ -8,6 +8,7 @@ mod args;
 mod cli_settings;
 mod dialect;
 mod doctor;
+mod doctor_report;
 mod exit_code;
 mod input;
 mod log;
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
         None => run::main(cli.run),
         Some(args::Command::Schema { command }) => schema_command::main(command),
         Some(args::Command::Trust { show, remove }) => trust_command::main(show, remove),
-        Some(args::Command::Doctor) => doctor::main(),
+        Some(args::Command::Doctor { report }) => doctor::main(report.as_deref()),
         Some(args::Command::Completions { shell }) => manual::completions(shell),
         Some(args::Command::Man) => manual::man(),
     };

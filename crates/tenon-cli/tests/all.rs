@@ -23,6 +23,8 @@ mod docs;
 mod hooks;
 #[path = "all/layout.rs"]
 mod layout;
+#[path = "all/markers.rs"]
+mod markers;
 #[path = "all/long_conversations.rs"]
 mod long_conversations;
 #[path = "all/money.rs"]

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::ByteStream;
 use crate::delta_stream::Out;
-use crate::errors::{self, Asked};
+use crate::errors::{self, Asked, Quotes};
 use crate::peek::{Peeked, peek};
 use crate::sse::{self, Events};
 use crate::transport::read_all;
@@ -118,6 +118,7 @@ async fn whole(
         Trouble::NotJson if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() => {
             errors::not_json(text, asked)
         }
+        Trouble::NotJson if asked.quotes == Quotes::Never => errors::not_an_answer(text, asked),
         Trouble::NotJson | Trouble::ErrorReport => errors::from_error_json(text, asked),
         Trouble::Failed(error) => error,
     })

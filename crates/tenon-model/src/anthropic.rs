@@ -21,7 +21,7 @@ use crate::answer::read_answer;
 use crate::call_id::CallIds;
 use crate::delta_stream::{Out, deltas};
 use crate::endpoint::shown_url;
-use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
+use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES, Quotes};
 use crate::retry_after::retry_after;
 use crate::transport::read_start;
 use crate::{Endpoint, HttpRequest, HttpResponse, Transport};
@@ -75,7 +75,8 @@ impl ModelClient for Anthropic {
 impl Server {
     async fn answer(&self, request: &Request, cancel: &Cancel, out: &Out) -> Result<(), ModelError> {
         let provider = &self.endpoint.provider;
-        let asked = Asked { provider, model: &request.model, secrets: &self.secrets };
+        let asked =
+            Asked { provider, model: &request.model, secrets: &self.secrets, quotes: Quotes::of(request) };
         let response = self.ask(request, cancel, &asked).await?;
         let mut assembler = Assembler::new(provider, CallIds::of(request));
         let (url, patience) = (shown_url(&self.url()), self.transport.patience());

@@ -119,7 +119,7 @@ pub(crate) fn is_loopback_url(url: &Url) -> bool {
 }
 
 /// The address for a message: no user, no password, no query.
-pub(crate) fn shown_url(url: &str) -> String {
+pub fn shown_url(url: &str) -> String {
     let Ok(mut url) = Url::parse(url) else {
         return url
             .split(['?', '#'])

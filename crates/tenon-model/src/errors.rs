@@ -21,7 +21,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tenon_core::{ErrorClass, ModelError, Secrets};
+use tenon_core::{ErrorClass, ModelError, Request, Secrets};
 
 /// A server's own words are shown up to this length: enough for a sentence, too little for a page.
 const MAX_SERVER_MESSAGE_CHARS: usize = 500;
@@ -35,6 +35,33 @@ pub(crate) struct Asked<'a> {
     pub provider: &'a str,
     pub model: &'a str,
     pub secrets: &'a Secrets,
+    pub quotes: Quotes,
+}
+
+/// May an answer that cannot be understood be quoted? Not where it could be a payload, or what is left of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quotes {
+    Allowed,
+    Never,
+}
+
+impl Quotes {
+    pub(crate) fn of(request: &Request) -> Quotes {
+        match (&request.terminal_tool, &request.response_format) {
+            (None, None) => Quotes::Allowed,
+            _ => Quotes::Never,
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// What of an answer a message may show.
+    fn shown(&self, text: &str) -> String {
+        match self.quotes {
+            Quotes::Allowed => format!(": `{}`", shorten(&self.secrets.hide(text), 120)),
+            Quotes::Never => format!(" ({} bytes)", text.len()),
+        }
+    }
 }
 
 /// An answer whose status is not success.
@@ -74,18 +101,18 @@ pub(crate) fn web_page(url: &str) -> ModelError {
 
 /// The answer is neither an event stream nor JSON.
 pub(crate) fn not_json(text: &str, asked: &Asked<'_>) -> ModelError {
-    let shown = shorten(&asked.secrets.hide(text), 120);
-    ModelError::new(ErrorClass::Protocol, format!("the server sent something that is not JSON: `{shown}`"))
+    let shown = asked.shown(text);
+    ModelError::new(ErrorClass::Protocol, format!("the server sent something that is not JSON{shown}"))
 }
 
 /// The answer is some text, and no event in it.
 pub(crate) fn not_an_answer(text: &str, asked: &Asked<'_>) -> ModelError {
-    let shown = shorten(&asked.secrets.hide(text), 120);
+    let shown = asked.shown(text);
     ModelError {
         hint: Some(BASE_URL_HINT.into()),
         ..ModelError::new(
             ErrorClass::Protocol,
-            format!("the server answered 200 with something that is not an answer: `{shown}`"),
+            format!("the server answered 200 with something that is not an answer{shown}"),
         )
     }
 }

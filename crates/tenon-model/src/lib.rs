@@ -37,7 +37,7 @@ mod transport;
 pub use adapt::{Adapted, MAX_DESCRIBED_SCHEMA_BYTES, Target, Undo, adapt};
 pub use anthropic::Anthropic;
 pub use cassette::{Places, Protocol, Recorder, Replayer};
-pub use endpoint::{Endpoint, host_and_port, is_loopback};
+pub use endpoint::{Endpoint, host_and_port, is_loopback, shown_url};
 pub use fallback::{Candidate, Fallback};
 pub use gemini::Gemini;
 pub use http::{Http, HttpOptions, Timeouts};

@@ -19,7 +19,7 @@ use crate::answer::{Give, Next, Reader, Trouble, read_answer};
 use crate::call_id::CallIds;
 use crate::delta_stream::{Out, deltas};
 use crate::endpoint::shown_url;
-use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
+use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES, Quotes};
 use crate::restore::Restoring;
 use crate::retry_after::retry_after;
 use crate::sse;
@@ -73,8 +73,12 @@ impl ModelClient for OpenAiChat {
 
 impl Server {
     async fn answer(&self, request: &Request, cancel: &Cancel, out: &Out) -> Result<(), ModelError> {
-        let asked =
-            Asked { provider: &self.endpoint.provider, model: &request.model, secrets: &self.secrets };
+        let asked = Asked {
+            provider: &self.endpoint.provider,
+            model: &request.model,
+            secrets: &self.secrets,
+            quotes: Quotes::of(request),
+        };
         let (response, offers) = self.ask(request, cancel, &asked).await?;
         let mut reader = Restoring::new(Assembler::new(CallIds::of(request)), &offers);
         let (url, patience) = (shown_url(&self.url()), self.transport.patience());

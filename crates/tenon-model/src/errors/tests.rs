@@ -3,7 +3,7 @@ use tenon_core::Secret;
 use super::*;
 
 fn asked<'a>(secrets: &'a Secrets) -> Asked<'a> {
-    Asked { provider: "openai", model: "m-1", secrets }
+    Asked { provider: "openai", model: "m-1", secrets, quotes: Quotes::Allowed }
 }
 
 #[test]
