@@ -30,6 +30,14 @@ pub enum Command {
         #[command(subcommand)]
         command: SchemaCommand,
     },
+    /// List, show or delete what earlier runs left to be resumed
+    Sessions {
+        /// The sessions of this folder
+        #[arg(short = 'C', long, value_name = "DIR", global = true)]
+        cwd: Option<PathBuf>,
+        #[command(subcommand)]
+        command: SessionsCommand,
+    },
     /// Let this project's settings do more than tighten
     Trust {
         /// Say whether the project is trusted, and change nothing
@@ -62,6 +70,39 @@ pub enum SchemaCommand {
     Print {
         #[arg(value_enum)]
         dialect: DialectName,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SessionsCommand {
+    /// List the sessions of this folder, the latest first
+    List {
+        /// Those of all folders
+        #[arg(long)]
+        all: bool,
+        /// As a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a conversation
+    Show {
+        /// The id, the title, or the beginning of either
+        session: String,
+        /// The records as they are stored, one JSON object on each line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete sessions and the outputs kept with them
+    Delete {
+        /// Ids, titles, or the beginnings of either
+        #[arg(required_unless_present = "older_than")]
+        sessions: Vec<String>,
+        /// Those not written for so long: `30d`, `12h`
+        #[arg(long, value_name = "AGE")]
+        older_than: Option<String>,
+        /// With `--older-than`: in all folders
+        #[arg(long, requires = "older_than")]
+        all: bool,
     },
 }
 
@@ -237,11 +278,21 @@ pub struct RunArgs {
     /// Trust this project's settings for this run
     #[arg(long, help_heading = "Settings")]
     pub trust_project: bool,
-    /// The id of this run in its output
-    #[arg(long, value_name = "UUID", help_heading = "Settings")]
+
+    /// Go on with the latest session of this folder
+    #[arg(short, long = "continue", conflicts_with = "resume", help_heading = "Session")]
+    pub continue_last: bool,
+    /// Go on with a session: its id, its title, or the beginning of either
+    #[arg(short, long, value_name = "ID|TITLE", num_args = 0..=1, help_heading = "Session")]
+    pub resume: Option<Option<String>>,
+    /// Go on in a copy, and leave the session as it is; needs `--continue` or `--resume`
+    #[arg(long, help_heading = "Session")]
+    pub fork_session: bool,
+    /// The id of a new session
+    #[arg(long, value_name = "UUID", help_heading = "Session")]
     pub session_id: Option<String>,
     /// Keep nothing on disk; large tool outputs go to a private folder that is removed at the end
-    #[arg(long, help_heading = "Settings")]
+    #[arg(long, help_heading = "Session")]
     pub no_session: bool,
 
     #[command(flatten)]
@@ -256,12 +307,6 @@ pub struct LaterArgs {
     pub prompt_interactive: Option<String>,
     #[arg(long, hide = true, alias = "experimental-acp")]
     pub acp: bool,
-    #[arg(short = 'c', long = "continue", hide = true)]
-    pub continue_last: bool,
-    #[arg(short = 'r', long, hide = true, num_args = 0..=1)]
-    pub resume: Option<Option<String>>,
-    #[arg(long, hide = true)]
-    pub fork_session: bool,
     #[arg(long, hide = true)]
     pub resume_session_at: Option<String>,
     #[arg(long, hide = true)]

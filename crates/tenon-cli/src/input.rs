@@ -15,6 +15,8 @@ const MAX_PROMPT_FILE: u64 = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Input {
     pub prompt: String,
+    /// What was asked apart from what came on stdin.
+    pub asked: Option<String>,
     pub warnings: Vec<String>,
 }
 
@@ -29,6 +31,7 @@ pub async fn read(
     let dash = args.words.iter().any(|word| word == "-");
     let patience = stdin::patience(args.stdin, given.is_some(), dash, stdin_is_terminal);
     let Piped { text, warning } = stdin::read(patience, stop).await?;
+    let asked = given.clone();
     let prompt = match (text.trim().is_empty(), given) {
         (true, Some(prompt)) => prompt,
         (true, None) => String::new(),
@@ -45,7 +48,7 @@ pub async fn read(
         return Err(Failure::new(ErrorClass::Input, message)
             .hint("give one with `-p`, as bare words, in a `--prompt-file`, or piped to stdin"));
     }
-    Ok(Input { prompt, warnings: warning.into_iter().collect() })
+    Ok(Input { prompt, asked, warnings: warning.into_iter().collect() })
 }
 
 fn given_prompt(args: &RunArgs, started_in: &Path) -> Result<Option<String>, Failure> {

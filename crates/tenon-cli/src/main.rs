@@ -21,6 +21,8 @@ mod result_file;
 mod run;
 mod run_hooks;
 mod schema_command;
+mod session;
+mod sessions_command;
 mod signals;
 mod stderr;
 mod stdin;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
     let code = match cli.command {
         None => run::main(cli.run),
         Some(args::Command::Schema { command }) => schema_command::main(command),
+        Some(args::Command::Sessions { cwd, command }) => sessions_command::main(cwd, command),
         Some(args::Command::Trust { show, remove }) => trust_command::main(show, remove),
         Some(args::Command::Doctor { report }) => doctor::main(report.as_deref()),
         Some(args::Command::Completions { shell }) => manual::completions(shell),

@@ -10,8 +10,9 @@ use tenon_agent::{
 };
 use tenon_config::{Loaded, Surroundings};
 use tenon_contract::Contract;
-use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, MemoryJournal, Message, NoClient, RunInfo};
+use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Message, NoClient, RunInfo};
 use tenon_model::Recorder;
+use tenon_session::Place;
 use tenon_tools::{
     OutputStore, SessionSource, ShellOptions, ShellTerminal, Workspace, WorkspaceOptions, builtin_tools,
 };
@@ -24,7 +25,7 @@ use crate::run_hooks::{self, HookedRun};
 use crate::stderr::Reporter;
 use crate::subagents::Helpers;
 use crate::telemetry::Telemetry;
-use crate::{cli_settings, input, model, money, subagents, surroundings, sys};
+use crate::{cli_settings, input, model, money, session, subagents, surroundings, sys};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -39,12 +40,19 @@ pub struct Plan<'a> {
     pub stop: &'a Stop,
     pub ids: &'a Identity,
     pub telemetry: &'a Telemetry,
+    pub origin: session::Origin,
 }
 
 /// The session's id, and where all other ids of the run come from.
 pub struct Identity {
     pub session: Id,
     pub source: Arc<IdSource>,
+}
+
+/// What is put away after a run.
+pub struct Ending {
+    pub session: session::Ending,
+    _temporary: Temporary,
 }
 
 /// A private folder that is gone when the run is.
@@ -61,7 +69,7 @@ impl Drop for Temporary {
 
 impl Plan<'_> {
     /// In the order of what is cheapest to get wrong: schema, rules, prompt, credentials.
-    pub async fn agent(self, warnings: &mut Vec<String>) -> Result<(Agent, Temporary), Failure> {
+    pub async fn agent(self, warnings: &mut Vec<String>) -> Result<(Agent, Ending), Failure> {
         let args = self.args;
         let started_in = surroundings::started_in();
         let settings = &self.loaded.settings;
@@ -81,11 +89,11 @@ impl Plan<'_> {
         let types = subagents::agent_types(&self.loaded.agents, |name| chosen.other(name), warnings);
         let budget = money::budget(args, settings, &chosen.models)?;
         self.telemetry.know(&chosen);
-        warnings.extend(chosen.warnings);
+        warnings.extend(chosen.warnings.iter().cloned());
         if let Some(why) = &chosen.why {
             self.reporter.note(why);
         }
-        let (outputs, temporary) = self.outputs(warnings);
+        let (outputs, temporary) = self.outputs(&cwd);
         let hidden = permissions.clone();
         let workspace = Workspace::new(WorkspaceOptions {
             cwd: cwd.clone(),
@@ -124,7 +132,7 @@ impl Plan<'_> {
         let info = RunInfo {
             session_id: self.ids.session,
             cwd,
-            model: chosen.model,
+            model: chosen.model.clone(),
             permission_mode: permissions.mode().name().to_owned(),
             tools,
             agents: Vec::new(),
@@ -132,11 +140,19 @@ impl Plan<'_> {
             cli_version: VERSION.to_owned(),
             channel: args.channel.clone(),
         };
+        let beginning = session::Beginning {
+            id: self.ids.session,
+            cwd: &info.cwd,
+            prompt: input.asked.as_deref().unwrap_or(&input.prompt),
+        };
+        let session = session::open(args, self.here, self.origin, &beginning, &chosen, warnings)?;
+        let ending =
+            Ending { session: session::Ending::of(&session, self.here, settings), _temporary: temporary };
         warnings.iter().for_each(|warning| self.reporter.warn(warning));
         let mut agent = Agent {
             model: chosen.client,
             system,
-            history: Vec::new(),
+            history: session.history,
             prompt: Some(Message::user(input.prompt)),
             registry,
             permissions,
@@ -144,7 +160,7 @@ impl Plan<'_> {
             schema_mode: self.schema_mode(),
             limits,
             client,
-            journal: Arc::new(MemoryJournal::default()),
+            journal: session.journal,
             budget,
             stop: self.stop.clone(),
             ids: Arc::clone(&self.ids.source),
@@ -174,7 +190,7 @@ impl Plan<'_> {
             Helpers { types, outputs, own_tools, memory: self.memory() }.offer_to(&mut agent, args)?;
         }
         more_tools::defer(&mut agent, args, &self.loaded);
-        Ok((agent, temporary))
+        Ok((agent, ending))
     }
 
     /// Commas separate folders, unless there is a folder with the comma in its name.
@@ -243,26 +259,12 @@ impl Plan<'_> {
     }
 
     /// Where outputs too large for the model are kept in full.
-    fn outputs(&self, warnings: &mut Vec<String>) -> (OutputStore, Temporary) {
-        let session = self.ids.session.to_string();
+    fn outputs(&self, cwd: &Path) -> (OutputStore, Temporary) {
+        let session = self.ids.session;
         let home = self.here.tenon_home.as_ref().filter(|_| !self.args.no_session);
-        if let Some(home) = home.filter(|home| !sys::can_be_written(home)) {
-            warnings.push(format!(
-                "`{}` cannot be written, so outputs too large for the model are kept only for this run",
-                home.display()
-            ));
-        }
         match home {
             Some(home) if sys::can_be_written(home) => {
-                let project: String = self
-                    .here
-                    .cwd
-                    .to_string_lossy()
-                    .chars()
-                    .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-                    .collect();
-                let folder = home.join("projects").join(project).join("outputs").join(session);
-                (OutputStore::at(folder), Temporary(None))
+                (OutputStore::at(Place::of(home, cwd).outputs(session)), Temporary(None))
             }
             _ => {
                 let folder = std::env::temp_dir().join(format!("tenon-{session}"));

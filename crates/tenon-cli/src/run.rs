@@ -14,6 +14,7 @@ use crate::dialect::{Hints, Output};
 use crate::exit_code::exit_code_of;
 use crate::plan::{Identity, Plan, VERSION, not_a_folder};
 use crate::result_file::ResultFile;
+use crate::session::{self, Named, Origin};
 use crate::stderr::{Level, Reporter, line};
 use crate::stdout::{Stdout, Written};
 use crate::telemetry::Telemetry;
@@ -73,12 +74,16 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     signals::listen(stop.clone());
     let here = surroundings::collect(args.cwd.as_deref());
     let reporter = reporter(&args);
-    let ids = match identity(&args) {
+    let mut ids = match identity(&args) {
         Ok(ids) => ids,
         Err(failure) => return usage_failure(reporter, &failure),
     };
     // First of all: whatever goes wrong from here on, no old result is left.
     let prepared = prepare_result_file(&args);
+    let named = session::find(&args, &here);
+    if let Ok(Named { origin: Origin::Resumed(id), .. }) = named {
+        ids.session = id;
+    }
     let loaded = load_settings(&args, &here);
     let output = match &loaded {
         Ok(loaded) => dialect::output(&args, hints, &loaded.settings),
@@ -100,9 +105,10 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     let telemetry = Telemetry::start(&args, settings, &here, &ids, &mut warnings);
     let sink = telemetry.watch(Arc::clone(&stdout) as Arc<dyn EventSink>);
 
-    let plan = match (prepared, loaded, output) {
-        (Ok(()), Ok(loaded), Ok(_)) => {
+    let plan = match (prepared, loaded, output, named) {
+        (Ok(()), Ok(loaded), Ok(_), Ok(named)) => {
             warnings.extend(loaded.warnings.iter().cloned());
+            warnings.extend(named.warnings);
             let plan = Plan {
                 args: &args,
                 here: &here,
@@ -113,13 +119,20 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
                 stop: &stop,
                 ids: &ids,
                 telemetry: &telemetry,
+                origin: named.origin,
             };
             plan.agent(&mut warnings).await
         }
-        (Err(failure), ..) | (_, Err(failure), _) | (.., Err(failure)) => Err(failure),
+        (Err(failure), ..) | (_, Err(failure), ..) | (_, _, Err(failure), _) | (.., Err(failure)) => {
+            Err(failure)
+        }
     };
+    let mut to_end = None;
     let outcome = match plan {
-        Ok((agent, _temporary)) => tenon_agent::run(agent, sink).await.outcome,
+        Ok((agent, ending)) => {
+            to_end = Some(ending);
+            tenon_agent::run(agent, sink).await.outcome
+        }
         Err(failure) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
         Err(failure) => {
             warnings.iter().for_each(|warning| reporter.warn(warning));
@@ -131,6 +144,9 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     let written = stdout.finish();
     if !matches!(written, Written::ReaderGone) {
         reporter.finish(&outcome);
+    }
+    if let Some(ending) = to_end {
+        ending.session.finish(&outcome, reporter);
     }
     telemetry.finish(reporter).await;
     exit_code_of(&outcome, &written)

@@ -17,6 +17,11 @@ pub fn listen(stop: Stop) {
         let _inside = runtime.enter();
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
     };
+    // A file that may not grow any further is an error to deal with, not the end of the process.
+    let _limit = {
+        let _inside = runtime.enter();
+        signal(SignalKind::from_raw(libc::SIGXFSZ))
+    };
     let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)) = handlers else { return };
     std::thread::spawn(move || {
         runtime.block_on(async move {

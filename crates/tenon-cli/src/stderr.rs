@@ -130,7 +130,7 @@ pub fn line(text: &str) {
 
 /// Messages quote servers, files and models: what would move the cursor, change colours or turn the
 /// direction of writing is shown by its number instead.
-fn harmless(text: &str) -> Cow<'_, str> {
+pub fn harmless(text: &str) -> Cow<'_, str> {
     let acts = |c: char| {
         c.is_control() && c != '\n'
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -11,8 +11,8 @@ use crate::manual::print;
 use crate::stderr::line;
 
 /// Commands that tenon has, and those it will have.
-const COMMANDS: [&str; 6] = ["schema", "trust", "doctor", "completions", "man", "help"];
-const LATER_COMMANDS: [&str; 5] = ["flow", "goal", "sessions", "local", "mcp"];
+const COMMANDS: [&str; 7] = ["schema", "sessions", "trust", "doctor", "completions", "man", "help"];
+const LATER_COMMANDS: [&str; 4] = ["flow", "goal", "local", "mcp"];
 /// A bare word is taken for a typo of a command if at most one letter in three differs, and never more
 /// than two: `hello` is not `help`.
 const TYPO_DISTANCE: usize = 2;
@@ -73,6 +73,7 @@ pub fn check(args: &RunArgs, situation: Situation<'_>) -> Result<Vec<String>, Us
     check_formats(args, situation)?;
     check_permissions(args)?;
     check_models(args)?;
+    check_session(args)?;
     check_later(args)?;
     Ok(no_op_warnings(&args.later))
 }
@@ -190,6 +191,25 @@ fn check_models(args: &RunArgs) -> Result<(), UsageError> {
     Ok(())
 }
 
+fn check_session(args: &RunArgs) -> Result<(), UsageError> {
+    if args.resume.as_ref().is_some_and(|named| named.as_deref().is_none_or(|named| named.trim().is_empty()))
+    {
+        return Err(UsageError::new("`--resume` needs the id or the title of a session")
+            .hint("`tenon sessions list` lists them; `--continue` takes the latest of this folder"));
+    }
+    let resumes = args.resume.is_some() || args.continue_last;
+    if args.fork_session && !resumes {
+        return Err(UsageError::new("`--fork-session` needs `--continue` or `--resume`"));
+    }
+    if args.session_id.is_some() && resumes && !args.fork_session && !args.no_session {
+        return Err(UsageError::new(
+            "`--session-id` is for a new session, and `--continue` and `--resume` keep theirs",
+        )
+        .hint("with `--fork-session` the copy gets that id"));
+    }
+    Ok(())
+}
+
 fn check_later(args: &RunArgs) -> Result<(), UsageError> {
     let flags = &args.later;
     if flags.openai_api_key.is_some() {
@@ -203,9 +223,6 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
     let given = [
         ("--prompt-interactive", flags.prompt_interactive.is_some()),
         ("--acp", flags.acp),
-        ("--continue", flags.continue_last),
-        ("--resume", flags.resume.is_some()),
-        ("--fork-session", flags.fork_session),
         ("--resume-session-at", flags.resume_session_at.is_some()),
         ("--session-mirror", flags.session_mirror),
         ("--mcp-config", !flags.mcp_config.is_empty()),

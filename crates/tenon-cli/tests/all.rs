@@ -43,6 +43,10 @@ mod providers;
 mod replay;
 #[path = "all/result_file.rs"]
 mod result_file;
+#[path = "all/session_crashes.rs"]
+mod session_crashes;
+#[path = "all/sessions.rs"]
+mod sessions;
 #[path = "all/settings.rs"]
 mod settings;
 #[path = "all/signals.rs"]

@@ -24,7 +24,7 @@ use crate::settings::{
 };
 use crate::telemetry_settings;
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "$schema",
     "model",
     "dialect",
@@ -45,6 +45,7 @@ const KEYS: [&str; 20] = [
     "sandbox",
     "tools",
     "timeouts",
+    "sessions",
 ];
 const VARIABLE_NAME_HINT: &str = "write the variable's name alone, such as `MY_PROVIDER_KEY`";
 /// Headers whose value is a secret.
@@ -117,6 +118,11 @@ fn read_key(reader: &mut Reader<'_>, settings: &mut Settings, key: &str, node: &
         "sandbox" => settings.sandbox = sandbox(reader, node),
         "tools" => settings.tools = tools(reader, node),
         "timeouts" => settings.timeouts = timeouts(reader, node),
+        "sessions" => {
+            for (_, node) in reader.entries("sessions", node, &["retentionDays"], Unknown::Warn) {
+                settings.sessions.retention_days = reader.whole("sessions.retentionDays", node, 0);
+            }
+        }
         // `$schema` is for editors.
         _ => {}
     }

@@ -43,6 +43,7 @@ pub struct Settings {
     pub sandbox: Map<String, Value>,
     pub tools: ToolSettings,
     pub timeouts: Timeouts,
+    pub sessions: SessionSettings,
 }
 
 impl Settings {
@@ -72,6 +73,7 @@ impl Settings {
             sandbox: replace_by_name(self.sandbox, higher.sandbox),
             tools: self.tools.overlaid(higher.tools),
             timeouts: self.timeouts.overlaid(higher.timeouts),
+            sessions: self.sessions.overlaid(higher.sessions),
         }
     }
 
@@ -104,6 +106,27 @@ pub struct TaskSettings {
 impl TaskSettings {
     fn overlaid(self, higher: TaskSettings) -> TaskSettings {
         TaskSettings { wait_ms: higher.wait_ms.or(self.wait_ms) }
+    }
+}
+
+/// What is kept of earlier runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionSettings {
+    pub retention_days: Option<u32>,
+}
+
+impl SessionSettings {
+    /// A quarter is long enough to come back to something, and short enough that nobody is surprised by what
+    /// is still there.
+    const RETENTION_DAYS: u32 = 90;
+
+    /// Sessions not written for so many days are deleted; 0 keeps them.
+    pub fn retention_days(&self) -> u32 {
+        self.retention_days.unwrap_or(Self::RETENTION_DAYS)
+    }
+
+    fn overlaid(self, higher: SessionSettings) -> SessionSettings {
+        SessionSettings { retention_days: higher.retention_days.or(self.retention_days) }
     }
 }
 

@@ -32,6 +32,7 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
         sandbox,
         tools,
         timeouts,
+        sessions,
     } = project;
     let mut ignored = Ignored::default();
     ignored.note("model", model.is_some());
@@ -53,6 +54,7 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
     ignored.note("sandbox", !sandbox.is_empty());
     let tools = tighten_tools(base.tools.clone(), tools, &mut ignored);
     timeouts.present().into_iter().for_each(|key| ignored.note(&format!("timeouts.{key}"), true));
+    ignored.note("sessions.retentionDays", sessions.retention_days.is_some());
     (Settings { permissions, limits, tools, ..base }, ignored.0)
 }
 

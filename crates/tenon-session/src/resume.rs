@@ -142,14 +142,12 @@ fn open_to_read(path: &Path, id: Id) -> Result<File, SessionError> {
 
 fn warnings(story: &Story, path: &Path) -> Vec<String> {
     let mut warnings = Vec::new();
-    if story.scan.broken > 0 {
-        let lines = if story.scan.broken == 1 { "line" } else { "lines" };
-        warnings.push(format!(
-            "{} {lines} of `{}` cannot be read and were left out; they are still there",
-            story.scan.broken,
-            path.display()
-        ));
-    }
+    let left_out = match story.scan.broken {
+        0 => None,
+        1 => Some("1 line of `{}` cannot be read and is left out; it is still there".to_owned()),
+        many => Some(format!("{many} lines of `{{}}` cannot be read and are left out; they are still there")),
+    };
+    warnings.extend(left_out.map(|text| text.replace("{}", &path.display().to_string())));
     if !story.interrupted.is_empty() {
         let names: Vec<String> = story.interrupted.iter().map(|name| format!("`{name}`")).collect();
         warnings.push(format!(

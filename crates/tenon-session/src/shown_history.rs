@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use tenon_agent::{ACCEPTED, tell};
+use tenon_agent::{ACCEPTED, INTERRUPTED, NOT_RUN, tell};
 use tenon_core::{Message, Part, Role, ToolResult};
 
 /// Takes away what only the provider of an answer understands, unless that one is asked again.
@@ -70,18 +70,19 @@ fn said(mut message: Message, handed_in: bool) -> Option<Message> {
 }
 
 fn note(result: &ToolResult) -> String {
-    let tool = &result.name;
-    if result.content == ACCEPTED {
-        return format!(
-            "[Note: here an answer was handed in with `{tool}` and accepted. It went to whoever asked for it, and \
-             what it said is not part of this conversation.]"
-        );
+    let handed_in = format!("[Note: here an answer was handed in with `{}`", result.name);
+    match result.content.as_str() {
+        ACCEPTED => format!(
+            "{handed_in} and accepted. It went to whoever asked for it, and what it said is not part of this \
+             conversation.]"
+        ),
+        NOT_RUN | INTERRUPTED => {
+            format!("{handed_in}. What it said and what became of it is not part of this conversation.]")
+        }
+        told => {
+            format!("{handed_in}. What it said is not part of this conversation. It was answered: {told}]")
+        }
     }
-    format!(
-        "[Note: here an answer was handed in with `{tool}`. What it said is not part of this conversation. It \
-         was answered: {}]",
-        result.content
-    )
 }
 
 #[cfg(test)]

@@ -45,6 +45,12 @@ fn models_and_providers_guide() {
 }
 
 #[test]
+fn sessions_guide() {
+    check_page("docs/guides/sessions.md");
+    check_page("docs/reference/session-files.md");
+}
+
+#[test]
 fn record_and_replay_guide() {
     check_page("docs/guides/record-and-replay.md");
 }
@@ -141,7 +147,13 @@ fn every_link_leads_somewhere() {
 #[test]
 fn the_command_line_page_lists_every_flag_with_its_default() {
     let mut help = BTreeMap::new();
-    for command in [&["--help"][..], &["trust", "--help"]] {
+    for command in [
+        &["--help"][..],
+        &["trust", "--help"],
+        &["sessions", "list", "--help"],
+        &["sessions", "show", "--help"],
+        &["sessions", "delete", "--help"],
+    ] {
         let run = super::tenon().args(command).run();
         help.extend(flags_of_help(&run.assert_code(0).stdout));
     }

@@ -82,7 +82,7 @@ fn a_home_that_cannot_be_written_is_told_and_costs_nothing() {
     assert_eq!(run.stdout, "{\"n\":1}\n");
     assert!(
         run.stderr
-            .contains("cannot be written, so outputs too large for the model are kept only for this run"),
+            .contains("cannot be written, so the session is not recorded, and outputs too large for the model are kept only for this run"),
         "{run}"
     );
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tenon_config::{
-    Context, Expand, Limit, Limits, Permissions, Provider, Retry, Settings, ShellSettings, TaskSettings,
-    TelemetrySettings, Timeouts, ToolSettings, read_settings,
+    Context, Expand, Limit, Limits, Permissions, Provider, Retry, SessionSettings, Settings, ShellSettings,
+    TaskSettings, TelemetrySettings, Timeouts, ToolSettings, read_settings,
 };
 use tenon_core::{
     Above, ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait,
@@ -55,6 +55,7 @@ pub const EVERY_KEY: &str = r#"
   },
   "timeouts": { "connect": 1, "firstByte": "2s", "idle": "3000ms", "canUseTool": "1m", "hookCallback": 5, "hook": 6,
     "mcpMessage": 7, "mcpStart": 8, "mcpReady": 8.5, "mcpCall": 8.75, "shell": 9, "shellMax": 10, "shutdown": 11, "telemetryFlush": 0.5 /* half */ },
+  "sessions": { "retentionDays": 0 },
 }
 "#;
 
@@ -154,6 +155,7 @@ fn every_key_is_read() {
             shutdown: seconds(11.0),
             telemetry_flush: seconds(0.5),
         },
+        sessions: SessionSettings { retention_days: Some(0) },
     };
     assert_eq!(settings(EVERY_KEY), expected);
 }
@@ -167,6 +169,7 @@ fn what_holds_when_nobody_says_anything() {
     assert_eq!(limits.wall_time(), Limit::Unlimited);
     assert_eq!(limits.budget_usd(), Limit::Unlimited);
     assert_eq!(limits.schema_retries(), Limit::AtMost(10));
+    assert_eq!(defaults.sessions.retention_days(), 90);
     let retry = defaults.retry;
     assert_eq!((retry.attempts(), retry.base().as_millis(), retry.max_total().as_secs()), (5, 500, 120));
     let timeouts = defaults.timeouts;
