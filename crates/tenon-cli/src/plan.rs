@@ -180,7 +180,10 @@ impl Plan<'_> {
             models: chosen.models,
             compact_at: settings.context.compact_at(),
             hooks,
-            session_start: Some(SessionSource::Startup),
+            session_start: Some(match self.origin {
+                session::Origin::New => SessionSource::Startup,
+                session::Origin::Resumed(_) | session::Origin::Forked(_) => SessionSource::Resume,
+            }),
             session_end: SessionEnd::Here,
             trace: self.telemetry.trace(),
             lineage: Lineage::default(),
