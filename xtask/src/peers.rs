@@ -3,9 +3,9 @@
 //!
 //! What they install is kept in `target/peers` and used again.
 
-mod chaos;
 mod checks;
 mod every_wire;
+mod full_counts;
 mod llama;
 mod many_runs;
 mod properties;
@@ -38,7 +38,8 @@ const JOBS: &[Job] = &[
     },
     Job { name: "every-wire", what: "the contract's tests on the other three wires", run: every_wire::run },
     Job { name: "tls", what: "the binary with a TLS server and a proxy", run: tls::run },
-    Job { name: "chaos", what: "2,000 runs through a broken network", run: chaos::run },
+    Job { name: "chaos", what: "2,000 runs through a broken network", run: full_counts::chaos },
+    Job { name: "markers", what: "1,000 runs leave no payload and no key behind", run: full_counts::markers },
     Job { name: "500-runs", what: "many runs in one process keep apart", run: many_runs::run },
     Job { name: "real-server", what: "the binary with llama.cpp's own server", run: real_server::run },
 ];

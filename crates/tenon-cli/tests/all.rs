@@ -15,6 +15,8 @@ mod bad_input;
 mod chaos;
 #[path = "all/contract.rs"]
 mod contract;
+#[path = "all/diagnostics.rs"]
+mod diagnostics;
 #[path = "all/dialects.rs"]
 mod dialects;
 #[path = "all/docs.rs"]
@@ -23,10 +25,10 @@ mod docs;
 mod hooks;
 #[path = "all/layout.rs"]
 mod layout;
-#[path = "all/markers.rs"]
-mod markers;
 #[path = "all/long_conversations.rs"]
 mod long_conversations;
+#[path = "all/markers.rs"]
+mod markers;
 #[path = "all/money.rs"]
 mod money;
 #[path = "all/output.rs"]

@@ -153,6 +153,7 @@ fn the_command_line_page_lists_every_flag_with_its_default() {
         &["sessions", "list", "--help"],
         &["sessions", "show", "--help"],
         &["sessions", "delete", "--help"],
+        &["doctor", "--help"],
     ] {
         let run = super::tenon().args(command).run();
         help.extend(flags_of_help(&run.assert_code(0).stdout));

@@ -1,0 +1,29 @@
+//! Tests of `tenon-cli` that start the binary for each case, at their full count; a small count of each belongs to
+//! every change.
+
+use crate::Failure;
+use crate::peers::workspace::{Binary, cargo_test};
+
+pub fn chaos(_: &Binary) -> Result<(), Failure> {
+    at_full_count("2000", "chaos::every_run_ends_in_a_payload_or_the_right_failure")
+}
+
+pub fn markers(_: &Binary) -> Result<(), Failure> {
+    at_full_count("1000", "markers::no_marker_is_found_where_it_does_not_belong")
+}
+
+fn at_full_count(runs: &str, test: &str) -> Result<(), Failure> {
+    let output =
+        cargo_test().args(["--quiet", "--", "--exact", test]).env("PROPTEST_CASES", runs).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        println!("{said}{}", String::from_utf8_lossy(&output.stderr));
+        return Err(Failure::other(format!("a run of `{test}` went wrong; its seed is above")));
+    }
+    // A test that was renamed would pass by not being there.
+    if !said.contains("1 passed") {
+        return Err(Failure::other(format!("there is no test `{test}`")));
+    }
+    println!("{runs} runs ended as they should");
+    Ok(())
+}
