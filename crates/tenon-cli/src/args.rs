@@ -47,6 +47,11 @@ pub enum Command {
         #[arg(long)]
         remove: bool,
     },
+    /// Show the MCP servers of this project, or be one
+    Mcp {
+        #[command(subcommand)]
+        command: McpCommand,
+    },
     /// Say what works on this machine, and what to do about the rest
     Doctor {
         /// Also write a report without secrets, to attach to a question
@@ -106,7 +111,24 @@ pub enum SessionsCommand {
     },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
+pub enum McpCommand {
+    /// Start the MCP servers that settings and flags name, and list their tools. Exit 1 if one fails
+    List {
+        /// One JSON object instead of lines for people
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        run: Box<RunArgs>,
+    },
+    /// Serve runs to other agents over MCP, on stdin and stdout
+    Serve {
+        #[command(flatten)]
+        run: Box<RunArgs>,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// The prompt; `-` reads it from stdin
     #[arg(value_name = "PROMPT")]
@@ -246,6 +268,16 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", alias = "include-directories", help_heading = "Tools")]
     pub add_dir: Vec<PathBuf>,
 
+    /// More MCP servers: a file, or JSON
+    #[arg(long, value_name = "FILE|JSON", help_heading = "Tools")]
+    pub mcp_config: Vec<String>,
+    /// Only the MCP servers of `--mcp-config`
+    #[arg(long, help_heading = "Tools")]
+    pub strict_mcp_config: bool,
+    /// Only the MCP servers of these names
+    #[arg(long, value_name = "NAMES", help_heading = "Tools")]
+    pub allowed_mcp_server_names: Vec<String>,
+
     /// Model requests (-1: no limit) [default: 100]
     #[arg(
         long,
@@ -301,7 +333,7 @@ pub struct RunArgs {
 
 /// Flags that exist elsewhere or come later. Each is refused, or accepted with a warning, by `usage.rs`;
 /// none is silently ignored.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct LaterArgs {
     #[arg(short = 'i', long, hide = true, allow_hyphen_values = true)]
     pub prompt_interactive: Option<String>,
@@ -311,12 +343,6 @@ pub struct LaterArgs {
     pub resume_session_at: Option<String>,
     #[arg(long, hide = true)]
     pub session_mirror: bool,
-    #[arg(long, hide = true)]
-    pub mcp_config: Vec<String>,
-    #[arg(long, hide = true)]
-    pub allowed_mcp_server_names: Vec<String>,
-    #[arg(long, hide = true)]
-    pub strict_mcp_config: bool,
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     pub sandbox: Option<String>,
     #[arg(long, hide = true)]

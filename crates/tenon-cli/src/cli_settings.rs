@@ -22,13 +22,10 @@ pub fn unsupported(settings: &Settings) -> Result<Vec<String>, Failure> {
         return refuse("the protection asked for by `sandbox`");
     }
     let idle = [
-        ("mcpServers", !settings.mcp_servers.is_empty()),
         ("sandbox", !settings.sandbox.is_empty() && sandbox("mode") != Some("off")),
-        ("mcp.allowed", settings.mcp_allowed.is_some()),
         ("timeouts.canUseTool", settings.timeouts.can_use_tool.is_some()),
         ("timeouts.hookCallback", settings.timeouts.hook_callback.is_some()),
         ("timeouts.mcpMessage", settings.timeouts.mcp_message.is_some()),
-        ("timeouts.mcpStart", settings.timeouts.mcp_start.is_some()),
         ("timeouts.shutdown", settings.timeouts.shutdown.is_some()),
     ];
     let given = idle.iter().filter(|(_, given)| *given);

@@ -13,6 +13,9 @@ mod exit_code;
 mod input;
 mod log;
 mod manual;
+mod mcp;
+mod mcp_list;
+mod mcp_serve;
 mod model;
 mod money;
 mod more_tools;
@@ -51,6 +54,10 @@ fn main() -> ExitCode {
         Some(args::Command::Sessions { cwd, command }) => sessions_command::main(cwd, command),
         Some(args::Command::Trust { show, remove }) => trust_command::main(show, remove),
         Some(args::Command::Doctor { report }) => doctor::main(report.as_deref()),
+        Some(args::Command::Mcp { command: args::McpCommand::List { json, run } }) => {
+            mcp_list::main(&run, json)
+        }
+        Some(args::Command::Mcp { command: args::McpCommand::Serve { run } }) => mcp_serve::main(*run),
         Some(args::Command::Completions { shell }) => manual::completions(shell),
         Some(args::Command::Man) => manual::man(),
     };

@@ -8,17 +8,19 @@ use tenon_agent::{
     Agent, Audience, Deliver, HowToAnswer, Lineage, Memory, OwnTools, SchemaMode, SessionEnd, Stop,
     system_prompt,
 };
-use tenon_config::{Loaded, Surroundings};
+use tenon_config::{Loaded, McpServers, Surroundings};
 use tenon_contract::Contract;
-use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Message, NoClient, RunInfo};
+use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Message, NoClient, RunInfo, Secrets};
 use tenon_model::Recorder;
 use tenon_session::Place;
 use tenon_tools::{
-    OutputStore, SessionSource, ShellOptions, ShellTerminal, Workspace, WorkspaceOptions, builtin_tools,
+    OutputStore, Permissions, SessionSource, ShellOptions, ShellTerminal, Workspace, WorkspaceOptions,
+    builtin_tools,
 };
 use tenon_wire::Format;
 
 use crate::args::RunArgs;
+use crate::mcp::{self, Mcp, Started};
 use crate::more_tools::{self, ToolsOfRun};
 use crate::result_file::ResultFile;
 use crate::run_hooks::{self, HookedRun};
@@ -52,6 +54,7 @@ pub struct Identity {
 /// What is put away after a run.
 pub struct Ending {
     pub session: session::Ending,
+    pub mcp: Mcp,
     _temporary: Temporary,
 }
 
@@ -81,6 +84,7 @@ impl Plan<'_> {
         let selection = cli_settings::selection(args, settings)?;
         let offered = contract.as_ref().filter(|contract| !permissions.removes(contract.tool));
         let system = self.system(offered, &started_in)?;
+        let servers = mcp::configured(args, settings, self.here, &started_in, warnings)?;
         let add_dirs = self.add_dirs(&started_in)?;
         let input = input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?;
         warnings.extend(input.warnings);
@@ -94,6 +98,7 @@ impl Plan<'_> {
             self.reporter.note(why);
         }
         let (outputs, temporary) = self.outputs(&cwd);
+        let mcp = self.start_servers(servers, &cwd, &outputs, &permissions, &chosen.secrets);
         let hidden = permissions.clone();
         let workspace = Workspace::new(WorkspaceOptions {
             cwd: cwd.clone(),
@@ -127,6 +132,8 @@ impl Plan<'_> {
             built_in.extend(background.schedules.tools());
         }
         let registry = selection.registry(built_in, &permissions);
+        // A run that is being stopped waits for nobody.
+        self.stop.cancel().run_until_cancelled(mcp.offer_to(&registry, settings, warnings)).await;
         let mut tools = registry.names();
         tools.extend(offered.map(|contract| contract.tool.to_owned()));
         let info = RunInfo {
@@ -136,7 +143,7 @@ impl Plan<'_> {
             permission_mode: permissions.mode().name().to_owned(),
             tools,
             agents: Vec::new(),
-            mcp_servers: Vec::new(),
+            mcp_servers: mcp.statuses(),
             cli_version: VERSION.to_owned(),
             channel: args.channel.clone(),
         };
@@ -146,8 +153,11 @@ impl Plan<'_> {
             prompt: input.asked.as_deref().unwrap_or(&input.prompt),
         };
         let session = session::open(args, self.here, self.origin, &beginning, &chosen, warnings)?;
-        let ending =
-            Ending { session: session::Ending::of(&session, self.here, settings), _temporary: temporary };
+        let ending = Ending {
+            session: session::Ending::of(&session, self.here, settings),
+            mcp,
+            _temporary: temporary,
+        };
         warnings.iter().for_each(|warning| self.reporter.warn(warning));
         let mut agent = Agent {
             model: chosen.client,
@@ -194,6 +204,30 @@ impl Plan<'_> {
         }
         more_tools::defer(&mut agent, args, &self.loaded);
         Ok((agent, ending))
+    }
+
+    fn start_servers(
+        &self,
+        servers: McpServers,
+        folder: &Path,
+        outputs: &OutputStore,
+        permissions: &Permissions,
+        secrets: &Secrets,
+    ) -> Mcp {
+        let permissions = permissions.clone();
+        let run = Started {
+            args: self.args,
+            settings: &self.loaded.settings,
+            here: self.here,
+            folder,
+            outputs: outputs.clone(),
+            client: Arc::new(NoClient),
+            trace: self.telemetry.trace(),
+            secrets: secrets.clone(),
+            reporter: self.reporter,
+            offer: Arc::new(move |tool| !permissions.removes(tool)),
+        };
+        Mcp::start(servers, run)
     }
 
     /// Commas separate folders, unless there is a folder with the comma in its name.

@@ -8,6 +8,7 @@ use tenon_agent::{Emitter, Stop};
 use tenon_config::{ExtraSettings, Loaded, MemoryUse, ProjectTrust, Sources, Surroundings};
 use tenon_core::{ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Outcome};
 use tenon_wire::{EncoderOptions, Format};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{RunArgs, Switch};
 use crate::dialect::{Hints, Output};
@@ -35,13 +36,9 @@ pub fn main(args: RunArgs) -> u8 {
         Ok(warnings) => warnings,
         Err(error) => return usage_error(&error),
     };
-    // One thread: the work is waiting for a server, and what blocks (files, commands) has threads of its own.
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
-        Err(error) => {
-            line(&format!("error[internal]: the runtime could not be started: {error}"));
-            return 1;
-        }
+        Err(failure) => return usage_failure(reporter(&args), &failure),
     };
     let code = runtime.block_on(run(args, warnings, stdin_is_terminal, hints));
     // A thread that still reads stdin must not hold up the end.
@@ -49,7 +46,14 @@ pub fn main(args: RunArgs) -> u8 {
     code
 }
 
-fn usage_error(error: &UsageError) -> u8 {
+/// One thread: the work is waiting for a server, and what blocks (files, commands) has threads of its own.
+pub fn runtime() -> Result<Runtime, Failure> {
+    Builder::new_current_thread().enable_all().build().map_err(|error| {
+        Failure::new(ErrorClass::Internal, format!("the runtime could not be started: {error}"))
+    })
+}
+
+pub fn usage_error(error: &UsageError) -> u8 {
     line(&format!("error[usage]: {}", error.message));
     if let Some(hint) = &error.hint {
         line(&format!("hint: {hint}"));
@@ -147,9 +151,59 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     }
     if let Some(ending) = to_end {
         ending.session.finish(&outcome, reporter);
+        // After the result: whoever waits for it must not wait for servers that will not go.
+        ending.mcp.stop().await;
     }
     telemetry.finish(reporter).await;
     exit_code_of(&outcome, &written)
+}
+
+/// A run that somebody else asked for and listens to: nothing of it goes to stdout.
+pub struct Asked<'a> {
+    pub args: &'a RunArgs,
+    pub stop: &'a Stop,
+    pub sink: Arc<dyn EventSink>,
+}
+
+pub async fn ask(asked: Asked<'_>) -> Arc<Outcome> {
+    let Asked { args, stop, sink } = asked;
+    let here = surroundings::collect(args.cwd.as_deref());
+    let reporter = reporter(args);
+    let mut warnings = Vec::new();
+    let early = |failure: Failure| Arc::new(Outcome::failed_early(failure, Vec::new()));
+    let ids = match identity(args) {
+        Ok(ids) => ids,
+        Err(failure) => return early(failure),
+    };
+    let loaded = match load_settings(args, &here) {
+        Ok(loaded) => loaded,
+        Err(failure) => return early(failure),
+    };
+    warnings.extend(loaded.warnings.iter().cloned());
+    let telemetry = Telemetry::start(args, Some(&loaded.settings), &here, &ids, &mut warnings);
+    let plan = Plan {
+        args,
+        here: &here,
+        loaded,
+        format: Format::Text,
+        reporter,
+        stdin_is_terminal: false,
+        stop,
+        ids: &ids,
+        telemetry: &telemetry,
+        origin: Origin::New,
+    };
+    let outcome = match plan.agent(&mut warnings).await {
+        Ok((agent, ending)) => {
+            let outcome = tenon_agent::run(agent, telemetry.watch(sink)).await.outcome;
+            ending.session.finish(&outcome, reporter);
+            ending.mcp.stop().await;
+            outcome
+        }
+        Err(failure) => early(failure),
+    };
+    telemetry.finish(reporter).await;
+    outcome
 }
 
 fn prepare_result_file(args: &RunArgs) -> Result<(), Failure> {
@@ -167,8 +221,13 @@ fn prepare_result_file(args: &RunArgs) -> Result<(), Failure> {
         ("--record", args.record.as_deref()),
         ("--replay", args.replay.as_deref()),
     ];
-    let others: Vec<_> =
-        others.into_iter().filter_map(|(flag, path)| Some((flag, started_in.join(path?)))).collect();
+    let is_file = |argument: &&String| !argument.trim_start().starts_with('{');
+    let mcp = args.mcp_config.iter().filter(is_file).map(|file| ("--mcp-config", Some(Path::new(file))));
+    let others: Vec<_> = others
+        .into_iter()
+        .chain(mcp)
+        .filter_map(|(flag, path)| Some((flag, started_in.join(path?))))
+        .collect();
     file.differs_from(others.iter().map(|(flag, path)| (*flag, path.as_path())))?;
     file.prepare()
 }
@@ -178,7 +237,7 @@ fn usage_failure(reporter: Reporter, failure: &Failure) -> u8 {
     failure.exit_code()
 }
 
-fn reporter(args: &RunArgs) -> Reporter {
+pub fn reporter(args: &RunArgs) -> Reporter {
     let level = match (args.quiet, args.verbose) {
         (true, _) => Level::Quiet,
         (_, true) => Level::Verbose,
@@ -203,7 +262,7 @@ fn identity(args: &RunArgs) -> Result<Identity, Failure> {
     Ok(Identity { session, source })
 }
 
-fn load_settings(args: &RunArgs, here: &Surroundings) -> Result<Loaded, Failure> {
+pub fn load_settings(args: &RunArgs, here: &Surroundings) -> Result<Loaded, Failure> {
     if here.cwd.is_relative() {
         let message = "the folder tenon was started in does not exist any more";
         return Err(Failure::new(ErrorClass::Input, message));

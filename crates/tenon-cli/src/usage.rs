@@ -11,8 +11,8 @@ use crate::manual::print;
 use crate::stderr::line;
 
 /// Commands that tenon has, and those it will have.
-const COMMANDS: [&str; 7] = ["schema", "sessions", "trust", "doctor", "completions", "man", "help"];
-const LATER_COMMANDS: [&str; 4] = ["flow", "goal", "local", "mcp"];
+const COMMANDS: [&str; 8] = ["schema", "sessions", "trust", "mcp", "doctor", "completions", "man", "help"];
+const LATER_COMMANDS: [&str; 3] = ["flow", "goal", "local"];
 /// A bare word is taken for a typo of a command if at most one letter in three differs, and never more
 /// than two: `hello` is not `help`.
 const TYPO_DISTANCE: usize = 2;
@@ -171,6 +171,16 @@ fn check_permissions(args: &RunArgs) -> Result<(), UsageError> {
         return Err(UsageError::new("`--yolo` and `--approval-mode` cannot be used together")
             .hint("use `--approval-mode yolo`"));
     }
+    if args.safe_mode && !args.mcp_config.is_empty() {
+        return Err(UsageError::new(
+            "`--safe-mode` starts no MCP servers, so `--mcp-config` cannot be used with it",
+        ));
+    }
+    if args.strict_mcp_config && args.mcp_config.is_empty() {
+        return Err(UsageError::new(
+            "`--strict-mcp-config` needs `--mcp-config`: there would be no MCP server",
+        ));
+    }
     match args.permission_prompts.as_deref() {
         None | Some("none") => Ok(()),
         Some(other) => Err(UsageError::new(format!("`--permission-prompts {other}` is not known"))
@@ -225,9 +235,6 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--acp", flags.acp),
         ("--resume-session-at", flags.resume_session_at.is_some()),
         ("--session-mirror", flags.session_mirror),
-        ("--mcp-config", !flags.mcp_config.is_empty()),
-        ("--allowed-mcp-server-names", !flags.allowed_mcp_server_names.is_empty()),
-        ("--strict-mcp-config", flags.strict_mcp_config),
         ("--sandbox", flags.sandbox.as_deref().is_some_and(|mode| mode != "off")),
         ("--permission-prompt-tool", flags.permission_prompt_tool.is_some()),
         ("--effort", flags.effort.is_some()),

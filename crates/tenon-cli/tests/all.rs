@@ -29,6 +29,10 @@ mod layout;
 mod long_conversations;
 #[path = "all/markers.rs"]
 mod markers;
+#[path = "all/mcp.rs"]
+mod mcp;
+#[path = "all/mcp_serve.rs"]
+mod mcp_serve;
 #[path = "all/money.rs"]
 mod money;
 #[path = "all/output.rs"]

@@ -153,9 +153,10 @@ fn server(reader: &mut Reader<'_>, path: &str, node: &Node<'_>) -> Option<McpSer
             _ => {}
         }
     }
-    let connection = connection(reader, path, object, entry);
-    let is_usable = reader.errors.len() == errors;
-    connection.filter(|_| is_usable).map(|connection| McpServerConfig {
+    // What cannot be read says enough.
+    let is_readable = reader.errors.len() == errors;
+    let connection = is_readable.then(|| connection(reader, path, object, entry)).flatten();
+    connection.map(|connection| McpServerConfig {
         connection,
         timeout,
         include_tools,

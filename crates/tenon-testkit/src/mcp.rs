@@ -121,6 +121,7 @@ fn serve_stdio(script: &McpScript) {
     // The harness has begun a line of its own.
     say_raw("\n");
     let mut state = State::new(script.clone());
+    state.note(&json!({"pid": std::process::id()}));
     let mut lines = io::stdin().lock();
     let mut line = String::new();
     while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
@@ -191,10 +192,7 @@ impl State {
     }
 
     fn message(&mut self, message: &Value) -> Vec<Out> {
-        if let Some(log) = self.script.0["log"].as_str() {
-            let mut file = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-            file.write_all(format!("{message}\n").as_bytes()).unwrap();
-        }
+        self.note(message);
         let id = &message["id"];
         match message["method"].as_str() {
             Some("initialize") if self.script.0["refuses_initialize"] == true => {
@@ -226,6 +224,13 @@ impl State {
                 }
                 None => Vec::new(),
             },
+        }
+    }
+
+    fn note(&self, message: &Value) {
+        if let Some(log) = self.script.0["log"].as_str() {
+            let mut file = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+            file.write_all(format!("{message}\n").as_bytes()).unwrap();
         }
     }
 

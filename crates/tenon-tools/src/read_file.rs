@@ -1,9 +1,9 @@
-//! `read_file`: lines of a text file.
+//! `read_file`: lines of a text file, or an image.
 //!
 //! The file is streamed: however large it is, only what the model gets to see is held in memory.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use crate::Workspace;
 use crate::args::{ArgReader, Refusal};
 use crate::blocking::Cancellable;
 use crate::file_tool::{FileTool, Work};
+use crate::media;
 use crate::nearest::nearest;
 use crate::output::GENERIC;
 use crate::workspace::{CHUNK, FingerprintHasher};
@@ -27,7 +28,7 @@ const BYTES_PER_CHAR: usize = 4;
 
 pub(crate) fn tool(workspace: Arc<Workspace>) -> FileTool {
     let description = format!(
-        "Reads a text file. Shows at most {} lines or {} characters; use `offset` and `limit` for the rest. \
+        "Reads a text file, or an image (PNG, JPEG, GIF, WebP). Shows at most {} lines or {} characters; use `offset` and `limit` for the rest. \
          A file must have been read before it can be changed with edit or write_file.",
         GENERIC.lines, GENERIC.chars
     );
@@ -71,6 +72,9 @@ fn read(
         hash.update(chunk);
         let mut text = chunk;
         if first {
+            if media::image_type(chunk).is_some() {
+                return image(given, source);
+            }
             refuse_binary(given, chunk)?;
             text = chunk.strip_prefix(BOM).unwrap_or(chunk);
             first = false;
@@ -88,6 +92,19 @@ fn read(
     }
     workspace.remember(&path, hash.finish());
     Ok(ToolOutcome::ok(shown.text()))
+}
+
+/// An image, whole or not at all.
+fn image(given: &str, source: impl Read) -> Result<ToolOutcome, Refusal> {
+    let mut bytes = Vec::new();
+    source
+        .take(media::MAX_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(given, &error))?;
+    let image = media::from_bytes("", &bytes)
+        .map_err(|why| Refusal::failed(format!("`{given}` is an image that cannot be shown: {why}.")))?;
+    let content = format!("`{given}`: {}", image.described());
+    Ok(ToolOutcome { media: vec![image], ..ToolOutcome::ok(content) })
 }
 
 /// Opens a plain file and nothing else. Opening a pipe or a device could wait forever, so the open itself

@@ -39,6 +39,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("task", "agent"),
     ("Skill", "skill"),
     ("Monitor", "monitor"),
+    ("ReadMcpResource", "read_mcp_resource"),
     ("ExitPlanMode", "exit_plan_mode"),
     ("AskUserQuestion", "ask_user_question"),
     ("ToolSearch", "tool_search"),

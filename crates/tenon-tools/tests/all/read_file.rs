@@ -158,3 +158,37 @@ fn a_cancelled_read_says_so() {
     }
     assert!(!bench.work().join("b.txt").exists());
 }
+
+#[test]
+fn an_image_is_shown_as_one() {
+    let bench = Bench::new();
+    let png = base64_of(tenon_testkit::TINY_PNG);
+    let path = bench.file("dot.png", &png);
+    let outcome = bench.call("read_file", json!({ "file_path": path }));
+    assert_eq!(outcome.content, format!("`{}`: image/png, 70 bytes", path.display()));
+    assert_eq!(outcome.media.iter().map(|media| &*media.data).collect::<Vec<_>>(), [tenon_testkit::TINY_PNG]);
+    // By what is in it, not by its name; and not what is too large for any model.
+    bench.file("dot.txt", &png);
+    assert_eq!(bench.call("read_file", json!({ "file_path": "dot.txt" })).media.len(), 1);
+    bench.file("large.png", [png.as_slice(), &vec![0; 4 * 1024 * 1024]].concat());
+    let (kind, told) = bench.error("read_file", json!({ "file_path": "large.png" }));
+    assert_eq!(kind, ToolErrorKind::Failed);
+    assert_eq!(told, "`large.png` is an image that cannot be shown: it is too large to be shown.");
+}
+
+/// Enough of base64 for a constant of ours.
+fn base64_of(text: &str) -> Vec<u8> {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits: Vec<u32> = text
+        .bytes()
+        .filter_map(|byte| ALPHABET.iter().position(|known| *known == byte))
+        .map(|at| at as u32)
+        .collect();
+    digits
+        .chunks(4)
+        .flat_map(|four| {
+            let bits = four.iter().fold(0, |bits, digit| bits << 6 | digit) << (6 * (4 - four.len()));
+            bits.to_be_bytes()[1..four.len()].to_vec()
+        })
+        .collect()
+}
