@@ -118,8 +118,18 @@ pub(crate) struct News {
 #[derive(Default)]
 struct NewsState {
     queue: VecDeque<(Notice, Shown)>,
-    /// The agent has its outcome and will not listen again.
-    closed: bool,
+    ears: Ears,
+}
+
+/// Whether anybody will hear what is added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ears {
+    #[default]
+    Open,
+    /// The run has its outcome. The next one of a session listens again.
+    Closed,
+    /// There is no next one.
+    Gone,
 }
 
 /// Whether clients have seen a piece of news.
@@ -141,7 +151,7 @@ pub(crate) enum Added {
 impl News {
     pub(crate) fn add(&self, notice: Notice, shown: Shown) -> Added {
         let mut state = self.lock();
-        if state.closed {
+        if state.ears != Ears::Open {
             return Added::TooLate;
         }
         if notice.task_id.is_none() && state.queue.iter().any(|(other, _)| *other == notice) {
@@ -182,12 +192,22 @@ impl News {
     /// Nobody will listen again, unless something has come in the meantime. Whether it is closed.
     pub(crate) fn close(&self) -> bool {
         let mut state = self.lock();
-        state.closed = state.queue.is_empty();
-        state.closed
+        if state.queue.is_empty() {
+            state.ears = Ears::Closed;
+        }
+        state.ears != Ears::Open
+    }
+
+    /// A run begins, and listens.
+    pub(crate) fn open(&self) {
+        let mut state = self.lock();
+        if state.ears == Ears::Closed {
+            state.ears = Ears::Open;
+        }
     }
 
     fn close_for_good(&self) {
-        self.lock().closed = true;
+        self.lock().ears = Ears::Gone;
     }
 
     fn lock(&self) -> MutexGuard<'_, NewsState> {

@@ -74,12 +74,6 @@ impl Lineage {
         self.work.as_ref().and_then(|work| work.terminal_tool.as_deref())
     }
 
-    /// Takes note of the ids in a conversation that goes on.
-    pub(crate) fn know_calls_of(&self, history: &[Message]) {
-        let calls = history.iter().flat_map(Message::tool_calls).map(|call| call.id.clone());
-        lock(&self.shared.call_ids).extend(calls);
-    }
-
     /// Some servers number the calls of every answer from zero; results are matched by id, so an id that
     /// was used before gets a suffix.
     pub(crate) fn unused_call_id(&self, id: String) -> String {
@@ -119,8 +113,18 @@ impl Lineage {
         }
     }
 
-    pub(crate) fn helpers(&self) -> Helpers {
-        lock(&self.helpers).clone()
+    /// What has not been counted yet: the runs of a session count each agent once.
+    pub(crate) fn take_helpers(&self) -> Helpers {
+        std::mem::take(&mut *lock(&self.helpers))
+    }
+
+    /// A run begins: calls are counted from here on, if it is nobody's helper.
+    pub(crate) fn begin_run(&self, history: &[Message]) {
+        if self.work.is_none() {
+            self.shared.tool_calls.store(0, Ordering::Relaxed);
+        }
+        let calls = history.iter().flat_map(Message::tool_calls).map(|call| call.id.clone());
+        lock(&self.shared.call_ids).extend(calls);
     }
 }
 

@@ -12,9 +12,9 @@ use tenon_core::{
     Args, BoxFut, Ending, ErrorClass, EventSink, Failure, Outcome, TaskKind, TaskStatus, Tool, ToolCtx,
     ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
 };
-use tenon_tools::{ArgReader, NewTask, OutputStore, Refusal, Settled};
+use tenon_tools::{ArgReader, NewTask, Offered, OutputStore, Refusal, Settled};
 
-use crate::agent_type::{AgentType, GENERAL};
+use crate::agent_type::{AgentType, GENERAL, ToolChoices};
 use crate::limits::{Cap, SetBy};
 use crate::lineage::{CountMetrics, MAX_BACKGROUND_AGENTS};
 use crate::send_message::SendMessage;
@@ -26,6 +26,18 @@ pub(crate) const AGENT_TOOL: &str = "agent";
 const MAX_ANSWER_CHARS: usize = 32_000;
 /// A description is a line in a list.
 const MAX_DESCRIPTION_CHARS: usize = 200;
+/// Tools that a sub-agent does not take over: those for starting agents, of which it gets its own, and those for
+/// what belongs to the run and to whoever drives it.
+const OF_THE_RUN: &[&str] = &[
+    AGENT_TOOL,
+    SendMessage::NAME,
+    "cron_create",
+    "cron_list",
+    "cron_delete",
+    "todo_write",
+    "ask_user_question",
+    "exit_plan_mode",
+];
 const PARAMETERS: [&str; 4] = ["description", "prompt", "subagent_type", "run_in_background"];
 
 const FOR_ANOTHER: &str = "You work for another agent, which gave you the task and sees nothing of your work but your last message: \
@@ -227,12 +239,15 @@ impl AgentTool {
         let template = &self.template;
         let terminal = template.terminal_tool.as_deref().or(template.lineage.forbidden_tool());
         let registry = template.registry.upgrade()?.with(|spec| {
-            // A sub-agent that may start agents gets a tool of its own for that.
-            known.wants(spec)
-                && ![AGENT_TOOL, SendMessage::NAME].contains(&spec.name.as_str())
-                && !spec.name.starts_with("cron_")
-                && Some(spec.name.as_str()) != terminal
+            let name = spec.name.as_str();
+            known.wants(spec) && !OF_THE_RUN.contains(&name) && Some(name) != terminal
         });
+        if let ToolChoices::Only(names) = &known.tools {
+            // What a definition names is not something to search for.
+            names.iter().for_each(|name| {
+                registry.offer(name, Offered::Always);
+            });
+        }
         let permissions = match known.mode {
             Some(mode) if mode < template.permissions.mode() => template.permissions.with_mode(mode),
             _ => template.permissions.clone(),

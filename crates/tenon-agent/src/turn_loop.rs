@@ -189,7 +189,8 @@ pub(crate) struct Batch {
 impl<'a> Run<'a> {
     fn new(agent: &'a Agent, emitter: Arc<Emitter>, history: Vec<Message>) -> Run<'a> {
         let terminal = agent.contract.as_ref().filter(|contract| !agent.permissions.removes(contract.tool));
-        agent.lineage.know_calls_of(&history);
+        agent.lineage.begin_run(&history);
+        agent.background.news.open();
         Run {
             agent,
             emitter,
@@ -570,7 +571,7 @@ impl<'a> Run<'a> {
     }
 
     fn outcome(mut self, ending: Ending, duration_ms: u64) -> Outcome {
-        let helpers = self.agent.lineage.helpers();
+        let helpers = self.agent.lineage.take_helpers();
         self.metrics.merge(&helpers.metrics);
         self.denials.extend(helpers.denials);
         let ending = match ending {

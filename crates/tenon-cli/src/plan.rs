@@ -128,9 +128,7 @@ impl Plan<'_> {
             Arc::new(move |tasks| builtin_tools(workspace.clone(), shell.clone(), tasks.clone()));
         let mut built_in = own_tools(&background.tasks);
         built_in.extend(more_tools::tools(args, &self.loaded, self.here, &of_run));
-        if !args.bare {
-            built_in.extend(background.schedules.tools());
-        }
+        built_in.extend(background.schedules.tools());
         let registry = selection.registry(built_in, &permissions);
         // A run that is being stopped waits for nobody.
         self.stop.cancel().run_until_cancelled(mcp.offer_to(&registry, settings, warnings)).await;
@@ -199,7 +197,7 @@ impl Plan<'_> {
             lineage: Lineage::default(),
             background,
         };
-        if !args.bare {
+        if selection.keeps("agent") {
             Helpers { types, outputs, own_tools, memory: self.memory() }.offer_to(&mut agent, args)?;
         }
         more_tools::defer(&mut agent, args, &self.loaded);

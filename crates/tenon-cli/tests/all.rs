@@ -21,6 +21,8 @@ mod diagnostics;
 mod dialects;
 #[path = "all/docs.rs"]
 mod docs;
+#[path = "all/drain.rs"]
+mod drain;
 #[path = "all/hooks.rs"]
 mod hooks;
 #[path = "all/layout.rs"]
@@ -59,6 +61,8 @@ mod settings;
 mod signals;
 #[path = "all/stdin.rs"]
 mod stdin;
+#[path = "all/subagents.rs"]
+mod subagents;
 #[path = "all/telemetry.rs"]
 mod telemetry;
 #[path = "all/tools.rs"]
@@ -74,6 +78,26 @@ use tenon_testkit::{Tenon, Wire};
 fn tenon() -> Tenon {
     Tenon::new(env!("CARGO_BIN_EXE_tenon"))
 }
+
+/// The tools that a run is offered unless something takes them away, in their order.
+const TOOLS: &[&str] = &[
+    "list_directory",
+    "read_file",
+    "grep_search",
+    "glob",
+    "edit",
+    "write_file",
+    "run_shell_command",
+    "monitor",
+    "task_stop",
+    "todo_write",
+    "web_fetch",
+    "cron_create",
+    "cron_list",
+    "cron_delete",
+    "agent",
+    "send_message",
+];
 
 /// The wire of the tests of the contract, of the output and of partial messages. They hold on every wire;
 /// `TENON_TEST_WIRE` chooses one.

@@ -11,7 +11,7 @@ use crate::{Permissions, Rule, RuleError};
 
 /// The built-in tools, the only ones a list of tools to offer takes away. A contract's own tool and tools
 /// of servers are not among them: listing `read_file` must not drop the way to answer.
-const CORE: &[&str] = &[
+pub(crate) const CORE: &[&str] = &[
     "read_file",
     "write_file",
     "edit",
@@ -24,9 +24,18 @@ const CORE: &[&str] = &[
     "todo_write",
     "monitor",
     "task_stop",
+    "cron_create",
+    "cron_list",
+    "cron_delete",
+    "agent",
+    "send_message",
 ];
-/// Where one of these is offered, so is `task_stop`.
-const STARTS_TASKS: &[&str] = &["run_shell_command", "monitor", "task_stop"];
+/// Where one of these is offered, so is the tool beside it: whoever can start background work can stop it, and
+/// whoever can start an agent can speak to it.
+const COME_WITH: &[(&str, &[&str])] = &[
+    ("task_stop", &["run_shell_command", "monitor", "agent", "task_stop"]),
+    ("send_message", &["agent", "send_message"]),
+];
 /// What is offered on demand when there are many tools, besides the tools of servers.
 const RARE: &[&str] =
     &["web_fetch", "monitor", "task_stop", "send_message", "cron_create", "cron_list", "cron_delete"];
@@ -267,8 +276,9 @@ impl Selection {
         if !CORE.contains(&tool) {
             return true;
         }
-        // Whoever can start background work can stop it.
-        let wanted: &[&str] = if tool == "task_stop" { STARTS_TASKS } else { &[tool] };
+        let own = [tool];
+        let wanted =
+            COME_WITH.iter().find(|(name, _)| *name == tool).map_or(own.as_slice(), |(_, with)| with);
         let listed =
             self.core.as_ref().is_none_or(|core| core.iter().any(|name| wanted.contains(&name.as_str())));
         listed && (!self.bare || BARE.contains(&tool))

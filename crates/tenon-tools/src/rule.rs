@@ -4,6 +4,7 @@ use crate::nearest::nearest;
 use std::fmt;
 
 use crate::path_rule;
+use crate::registry::CORE;
 use crate::shell_rule::CommandPattern;
 
 /// Names that other systems and older versions use, each with the tool it means.
@@ -220,7 +221,8 @@ pub(crate) fn aliases_of(tool: &str) -> impl Iterator<Item = &'static str> {
 }
 
 fn known_names() -> impl Iterator<Item = &'static str> {
-    ALIASES.iter().flat_map(|(alias, tool)| [*tool, *alias]).chain(TERMINAL_TOOLS.iter().copied())
+    let aliased = ALIASES.iter().flat_map(|(alias, tool)| [*tool, *alias]);
+    aliased.chain(CORE.iter().copied()).chain(TERMINAL_TOOLS.iter().copied())
 }
 
 /// Whether a tool takes a command line.

@@ -57,6 +57,7 @@ fn an_agent_that_ends_after_the_answer_is_waited_for_and_told() {
         seen.told(),
         [
             "run: starts",
+            "run: hears prompt",
             "run: calls a",
             "run: task starts",
             "run: gets a",

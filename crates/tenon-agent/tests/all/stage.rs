@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tenon_agent::{Agent, AgentType, Background, Ended, Subagents};
+use tenon_agent::{Agent, AgentType, Background, Ended, SessionEnd, Subagents};
 use tenon_contract::{Contract, Schema};
 use tenon_core::{
     Cancel, Delta, DeltaStream, Event, EventKind, EventSink, FinishReason, MemoryJournal, ModelClient,
@@ -150,6 +150,7 @@ impl Stage {
         let mut agent = plain_agent(Arc::clone(&cast) as Arc<dyn ModelClient>);
         agent.registry = noting_tools(&ran);
         agent.journal = Arc::new(journal.clone());
+        agent.session_end = SessionEnd::Here;
         Stage {
             cast,
             agent,

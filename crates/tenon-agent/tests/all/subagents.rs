@@ -43,6 +43,7 @@ fn an_agent_works_for_a_call_and_its_last_words_are_the_result() {
         seen.told(),
         [
             "run: starts",
+            "run: hears prompt",
             "run: calls a",
             "a: starts",
             "a: hears count the files",

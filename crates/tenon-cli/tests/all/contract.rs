@@ -762,31 +762,22 @@ fn a_reminder_offers_the_terminal_tool_alone() {
 
 #[test]
 fn the_terminal_tool_is_gated_by_deny_rules_alone() {
-    const ALL: [&str; 8] = [
-        "list_directory",
-        "read_file",
-        "grep_search",
-        "glob",
-        "edit",
-        "write_file",
-        "run_shell_command",
-        TOOL,
-    ];
+    let all: Vec<&str> = super::TOOLS.iter().copied().chain([TOOL]).collect();
     let deny = r#"{"permissions":{"deny":["structured_output"]}}"#;
     let exclude = r#"{"tools":{"exclude":["structured_output"]}}"#;
     for (settings, flags, offered) in [
-        ("{}", vec![], ALL.to_vec()),
+        ("{}", vec![], all.clone()),
         ("{}", vec!["--core-tools", "read_file"], vec!["read_file", TOOL]),
         (r#"{"tools":{"core":["glob"]}}"#, vec![], vec!["glob", TOOL]),
-        ("{}", vec!["--exclude-tools", TOOL], ALL[..7].to_vec()),
+        ("{}", vec!["--exclude-tools", TOOL], super::TOOLS.to_vec()),
         ("{}", vec!["--core-tools", "read_file", "--exclude-tools", TOOL], vec!["read_file"]),
-        (deny, vec![], ALL[..7].to_vec()),
-        (exclude, vec![], ALL[..7].to_vec()),
+        (deny, vec![], super::TOOLS.to_vec()),
+        (exclude, vec![], super::TOOLS.to_vec()),
         ("{}", vec!["--bare"], vec!["read_file", "edit", "run_shell_command", TOOL]),
         (deny, vec!["--bare"], vec!["read_file", "edit", "run_shell_command", TOOL]),
         (exclude, vec!["--bare"], vec!["read_file", "edit", "run_shell_command", TOOL]),
         (deny, vec!["--bare", "--exclude-tools", TOOL], vec!["read_file", "edit", "run_shell_command"]),
-        ("{}", vec!["--approval-mode", "plan"], ALL.to_vec()),
+        ("{}", vec!["--approval-mode", "plan"], all.clone()),
     ] {
         let is_offered = offered.contains(&TOOL);
         let server = Server::start([

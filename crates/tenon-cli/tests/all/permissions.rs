@@ -296,19 +296,9 @@ fn offered(setup: Tenon) -> Vec<String> {
 fn flags_and_settings_decide_which_tools_are_offered() {
     let settings = |value: Value| example().home_file("settings.json", value.to_string());
     let schema = r#"{"type": "object", "properties": {"a": {"type": "string"}}}"#;
-    let all = [
-        "list_directory",
-        "read_file",
-        "grep_search",
-        "glob",
-        "edit",
-        "write_file",
-        "run_shell_command",
-        "monitor",
-        "task_stop",
-    ];
-    let without =
-        |gone: &[&str]| -> Vec<&str> { all.iter().copied().filter(|name| !gone.contains(name)).collect() };
+    let without = |gone: &[&str]| -> Vec<&str> {
+        super::TOOLS.iter().copied().filter(|name| !gone.contains(name)).collect()
+    };
     let table = [
         (example(), without(&[])),
         (

@@ -124,20 +124,7 @@ fn the_tools_are_offered_with_their_parameters() {
     let server = Server::start([reply().text("Hi.")]);
     tenon().server(&server).args(["-p", "Go."]).run().assert_code(0);
     let request = server.request(0);
-    assert_eq!(
-        request.tool_names(),
-        [
-            "list_directory",
-            "read_file",
-            "grep_search",
-            "glob",
-            "edit",
-            "write_file",
-            "run_shell_command",
-            "monitor",
-            "task_stop"
-        ]
-    );
+    assert_eq!(request.tool_names(), super::TOOLS);
     let required = |tool: &str| request.tool(tool)["parameters"]["required"].clone();
     assert_eq!(required("read_file"), json!(["file_path"]));
     assert_eq!(required("write_file"), json!(["file_path", "content"]));
