@@ -8,6 +8,7 @@ mod every_wire;
 mod full_counts;
 mod llama;
 mod many_runs;
+mod promotions;
 mod properties;
 mod python;
 mod real_server;
@@ -41,6 +42,11 @@ const JOBS: &[Job] = &[
     Job { name: "chaos", what: "2,000 runs through a broken network", run: full_counts::chaos },
     Job { name: "markers", what: "1,000 runs leave no payload and no key behind", run: full_counts::markers },
     Job { name: "500-runs", what: "many runs in one process keep apart", run: many_runs::run },
+    Job {
+        name: "promotions",
+        what: "1,000 commands put in the background leave nothing behind",
+        run: promotions::run,
+    },
     Job { name: "real-server", what: "the binary with llama.cpp's own server", run: real_server::run },
 ];
 

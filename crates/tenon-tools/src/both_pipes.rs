@@ -1,9 +1,11 @@
-//! What a command writes to stdout and to stderr: told apart, and in the order it was written.
+//! What a command writes to stdout and to stderr: told apart, and in the order it was written as far as two
+//! pipes can tell. The reader is `shell_run.rs`.
 //!
 //! Two pipes keep the streams apart, so that a character split between two writes stays whole whatever the
-//! other stream writes in between. Two pipes alone would lose the order. So each holds one write at most
-//! (one page, in packets), and the kernel's own list of what became readable says which came first. Where
-//! that cannot be had, pieces come in the order they are found. The reader is `shell_run.rs`.
+//! other stream writes in between. Which of them became readable first is what the kernel's own list says;
+//! only writes that follow each other faster than they are read, to one stream, the other and the first again, can change
+//! places. Pipes that hold a single write would rule that out too, but programs that share a non-blocking
+//! stdout (whatever `npm run` starts does) fail where a pipe is full after a page.
 
 use std::io;
 
@@ -36,8 +38,8 @@ mod in_order {
 
     impl BothPipes {
         pub fn open() -> io::Result<(BothPipes, Writers)> {
-            let (stdout, to_stdout) = sys::packet_pipe()?;
-            let (stderr, to_stderr) = sys::packet_pipe()?;
+            let (stdout, to_stdout) = sys::pipe_to_watch()?;
+            let (stderr, to_stderr) = sys::pipe_to_watch()?;
             let list = ReadyList::new()?;
             list.add(&stdout, STDOUT)?;
             list.add(&stderr, STDERR)?;
@@ -64,7 +66,7 @@ mod in_order {
                 };
                 match open.read(buffer) {
                     Ok(n) if n > 0 => {
-                        // Whatever is left (nothing, in packets) or came since puts it on the list again.
+                        // Whatever is left puts it on the list again.
                         guard.get_inner().again(open, which)?;
                         return Ok(Some((stream, n)));
                     }

@@ -68,24 +68,15 @@ fn session_members(session: libc::pid_t) -> Vec<libc::pid_t> {
         .collect()
 }
 
-/// A pipe that holds one write at a time, up to a page, and whose reader does not wait. Where the system
-/// does not do that it is a usual pipe.
-#[cfg(target_os = "linux")]
-pub(crate) fn packet_pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
-    const ONE_PAGE: libc::c_int = 4096;
-    let (reader, writer) = io::pipe()?;
-    let _ = set_descriptor(&writer, libc::F_SETPIPE_SZ, ONE_PAGE);
-    let _ = set_descriptor(&writer, libc::F_SETFL, libc::O_DIRECT);
-    set_descriptor(&reader, libc::F_SETFL, libc::O_NONBLOCK)?;
-    Ok((reader, writer))
-}
-
+/// A pipe whose reader does not wait.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
-fn set_descriptor(of: &impl AsRawFd, what: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: takes numbers only; the descriptor is open as long as it is borrowed.
-    let done = unsafe { libc::fcntl(of.as_raw_fd(), what, value) };
-    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+pub(crate) fn pipe_to_watch() -> io::Result<(io::PipeReader, io::PipeWriter)> {
+    let (reader, writer) = io::pipe()?;
+    // SAFETY: takes numbers only, and the descriptor is open.
+    let done = unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+    checked(done.into())?;
+    Ok((reader, writer))
 }
 
 /// Descriptors that became readable, in the order they did (an epoll instance).

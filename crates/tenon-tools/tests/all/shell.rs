@@ -143,8 +143,14 @@ fn there_is_no_stdin_and_no_terminal() {
 #[test]
 fn outputs_come_in_the_order_they_were_written() {
     let bench = Bench::new();
-    let text = output(&bench, "for i in 1 2 3 4 5; do echo o$i; echo e$i >&2; done");
+    let text = output(&bench, "for i in 1 2 3 4 5; do echo o$i; sleep 0.05; echo e$i >&2; sleep 0.05; done");
     assert_eq!(text, "o1\ne1\no2\ne2\no3\ne3\no4\ne4\no5\ne5");
+    // Without a pause, too, what one stream says comes before what the other says after it.
+    let numbers: String = (1..=2_000).map(|n| format!("{n}\n")).collect();
+    for _ in 0..20 {
+        assert_eq!(output(&bench, "seq 1 2000; echo after >&2"), format!("{numbers}after"));
+        assert_eq!(output(&bench, "echo before >&2; seq 1 2000"), format!("before\n{}", numbers.trim_end()));
+    }
 }
 
 #[test]
