@@ -289,10 +289,14 @@ impl Story {
         self.assert_clean(run.stdout.as_bytes(), &self.keys(), "stdout", what);
         let home = run.tenon_home();
         let home = home.parent().expect("a home");
+        let mut sessions = 0;
         for_each_file(home, &mut |path, bytes| {
+            sessions += usize::from(path.extension().is_some_and(|extension| extension == "jsonl"));
             self.assert_clean(bytes, &self.all(), &path.display().to_string(), what);
             self.assert_clean(path.as_os_str().as_encoded_bytes(), &self.all(), "a file's name", what);
         });
+        let recorded = !matches!(self.ending, Ending::BadSchema | Ending::NoPrompt | Ending::Undeliverable);
+        assert_eq!(sessions > 0, recorded, "{what}: a search of nothing finds nothing: {run}");
         for_each_file(run.workspace(), &mut |path, bytes| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             // Files that the user asks for hold what the model said, and never a key.
