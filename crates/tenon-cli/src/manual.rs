@@ -15,9 +15,17 @@ pub fn completions(shell: clap_complete::Shell) -> u8 {
 
 /// The command line without what is hidden: completion scripts would offer it.
 fn offered() -> Command {
-    let all = Cli::command();
-    let shown = all.get_arguments().filter(|argument| !argument.is_hide_set());
-    Command::new("tenon").args(shown.cloned()).subcommands(all.get_subcommands().cloned())
+    shown_of(&Cli::command())
+}
+
+fn shown_of(command: &Command) -> Command {
+    let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+    // Leaked: the library wants names that live as long as the process, which ends after this.
+    let name: &'static str = command.get_name().to_owned().leak();
+    Command::new(name)
+        .about(command.get_about().cloned().unwrap_or_default())
+        .args(shown.cloned())
+        .subcommands(command.get_subcommands().map(shown_of))
 }
 
 pub fn man() -> u8 {

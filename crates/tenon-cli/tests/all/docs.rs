@@ -40,6 +40,11 @@ fn hooks_guide() {
 }
 
 #[test]
+fn mcp_guide() {
+    check_page("docs/guides/mcp.md");
+}
+
+#[test]
 fn models_and_providers_guide() {
     check_page("docs/guides/models-and-providers.md");
 }
@@ -154,6 +159,8 @@ fn the_command_line_page_lists_every_flag_with_its_default() {
         &["sessions", "show", "--help"],
         &["sessions", "delete", "--help"],
         &["doctor", "--help"],
+        &["mcp", "list", "--help"],
+        &["mcp", "serve", "--help"],
     ] {
         let run = super::tenon().args(command).run();
         help.extend(flags_of_help(&run.assert_code(0).stdout));

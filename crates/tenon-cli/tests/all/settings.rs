@@ -307,10 +307,7 @@ fn what_this_version_cannot_keep_is_not_ignored() {
         let setup = tenon().home_file(USER, settings).env("OPENAI_API_KEY", "k");
         refused(setup, 52, &[expected, "not in this version"]);
     }
-    for (settings, expected) in [
-        (r#"{"mcpServers": {"a": {"command": "x"}}}"#, "`mcpServers`"),
-        (r#"{"sandbox": {"mode": "auto"}}"#, "`sandbox`"),
-    ] {
+    for (settings, expected) in [(r#"{"sandbox": {"mode": "auto"}}"#, "`sandbox`")] {
         let (_, run) = request_of(tenon().home_file(USER, settings).env("OPENAI_MODEL", "m"));
         let line = run.stderr.lines().find(|line| line.contains(expected));
         assert!(line.is_some_and(|line| line.starts_with("warning: ")), "{expected}\n{run}");

@@ -61,9 +61,6 @@ fn flags_of_later_work_are_refused() {
         (&["--experimental-acp"], "--acp"),
         (&["--resume-session-at", "x"], "--resume-session-at"),
         (&["--session-mirror"], "--session-mirror"),
-        (&["--mcp-config", "{}"], "--mcp-config"),
-        (&["--allowed-mcp-server-names", "a"], "--allowed-mcp-server-names"),
-        (&["--strict-mcp-config"], "--strict-mcp-config"),
         (&["--sandbox"], "--sandbox"),
         (&["--sandbox=require"], "--sandbox"),
         (&["--permission-prompt-tool", "stdio"], "--permission-prompt-tool"),
@@ -240,6 +237,7 @@ fn a_typo_of_a_command_is_not_taken_for_a_prompt() {
         (&["doctr"], "doctor"),
         (&["docter"], "doctor"),
         (&["truts"], "trust"),
+        (&["mpc", "list"], "mcp"),
         (&["complations", "bash"], "completions"),
         (&["sesions", "list"], "sessions"),
         (&["flwo", "run"], "flow"),
@@ -250,7 +248,7 @@ fn a_typo_of_a_command_is_not_taken_for_a_prompt() {
         let message = format!("`{first}` is not a command; did you mean `tenon {meant}`?");
         refused(args, &format!("error[usage]: {message}\n{FORCE_HINT}{HELP_HINT}"));
     }
-    for command in ["flow", "goal", "local", "mcp"] {
+    for command in ["flow", "goal", "local"] {
         let message = format!("`tenon {command}` is not in this version");
         refused(&[command, "list"], &format!("error[usage]: {message}\n{FORCE_HINT}{HELP_HINT}"));
     }
