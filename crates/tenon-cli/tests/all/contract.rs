@@ -777,7 +777,7 @@ fn the_terminal_tool_is_gated_by_deny_rules_alone() {
         (deny, vec!["--bare"], vec!["read_file", "edit", "run_shell_command", TOOL]),
         (exclude, vec!["--bare"], vec!["read_file", "edit", "run_shell_command", TOOL]),
         (deny, vec!["--bare", "--exclude-tools", TOOL], vec!["read_file", "edit", "run_shell_command"]),
-        ("{}", vec!["--approval-mode", "plan"], all.clone()),
+        ("{}", vec!["--approval-mode", "plan", "--exclude-tools", "exit_plan_mode"], all.clone()),
     ] {
         let is_offered = offered.contains(&TOOL);
         let server = Server::start([

@@ -69,11 +69,13 @@ fn observability_guide() {
 fn concepts() {
     check_page("docs/concepts/contract.md");
     check_page("docs/concepts/cost-and-context.md");
+    check_page("docs/concepts/sub-agents.md");
     check_page("docs/concepts/trust.md");
 }
 
 #[test]
 fn reference() {
+    check_page("docs/reference/agent-files.md");
     check_page("docs/reference/command-line.md");
     check_page("docs/reference/exit-codes.md");
     check_page("docs/reference/settings.md");
