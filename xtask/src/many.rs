@@ -182,6 +182,7 @@ impl Shared {
                 agents: Vec::new(),
                 mcp_servers: Vec::new(),
                 cli_version: env!("CARGO_PKG_VERSION").into(),
+                sandbox: Default::default(),
                 channel: None,
             },
             lineage: Lineage::default(),

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tenon_core::SandboxMode;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -10,7 +12,7 @@ Examples:
   git diff | tenon -p \"Audit this diff\" --json-schema '{\"type\":\"object\",\"properties\":{\"risk\":{\"enum\":[\"low\",\"high\"]}},\"required\":[\"risk\"]}'
   tenon schema check @summary.json
 
-Exit codes: 0 success, 1 the run failed, 2 usage, 41 credentials, 42 input, 52 configuration or schema,
+Exit codes: 0 success, 1 the run failed, 2 usage, 41 credentials, 42 input, 44 sandbox, 52 configuration or schema,
 53 turn limit, 55 budget, 130/143 interrupted.";
 
 /// A headless agent runtime: a prompt and a JSON Schema in, a payload that fits the schema out.
@@ -252,6 +254,18 @@ pub struct RunArgs {
     /// No memory files
     #[arg(long, help_heading = "Tools")]
     pub safe_mode: bool,
+    /// Confine shell commands: as far as the kernel can, not at all, or fully or not run at all
+    #[arg(
+        long,
+        value_name = "MODE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "auto",
+        value_parser = clap::builder::PossibleValuesParser::new(SandboxMode::NAMES)
+            .map(|name| SandboxMode::parse(&name).unwrap_or_default()),
+        help_heading = "Tools"
+    )]
+    pub sandbox: Option<SandboxMode>,
     /// A denied call makes the run exit 1
     #[arg(long, help_heading = "Tools")]
     pub fail_on_denied: bool,
@@ -343,8 +357,6 @@ pub struct LaterArgs {
     pub resume_session_at: Option<String>,
     #[arg(long, hide = true)]
     pub session_mirror: bool,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
-    pub sandbox: Option<String>,
     #[arg(long, hide = true)]
     pub permission_prompt_tool: Option<String>,
     #[arg(long, hide = true)]

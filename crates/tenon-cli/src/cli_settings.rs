@@ -11,25 +11,16 @@ use tenon_tools::{PermissionOptions, Permissions, Rule, RuleError, Selection, sp
 
 use crate::args::RunArgs;
 
-/// Settings that this version does not act on. One that promises protection is refused, the others warn.
-pub fn unsupported(settings: &Settings) -> Result<Vec<String>, Failure> {
-    let refuse = |what: &str| {
-        Err(Failure::new(ErrorClass::Config, format!("{what} in the settings is not in this version"))
-            .hint("take it out, or leave settings aside with `--setting-sources \"\"`"))
-    };
-    let sandbox = |key: &str| settings.sandbox.get(key).and_then(|value| value.as_str());
-    if sandbox("mode") == Some("require") || sandbox("network") == Some("deny") {
-        return refuse("the protection asked for by `sandbox`");
-    }
+/// Settings that this version does not act on, each with a warning.
+pub fn unsupported(settings: &Settings) -> Vec<String> {
     let idle = [
-        ("sandbox", !settings.sandbox.is_empty() && sandbox("mode") != Some("off")),
         ("timeouts.canUseTool", settings.timeouts.can_use_tool.is_some()),
         ("timeouts.hookCallback", settings.timeouts.hook_callback.is_some()),
         ("timeouts.mcpMessage", settings.timeouts.mcp_message.is_some()),
         ("timeouts.shutdown", settings.timeouts.shutdown.is_some()),
     ];
     let given = idle.iter().filter(|(_, given)| *given);
-    Ok(given.map(|(key, _)| format!("`{key}` of the settings has no effect in this version")).collect())
+    given.map(|(key, _)| format!("`{key}` of the settings has no effect in this version")).collect()
 }
 
 pub fn limits(args: &RunArgs, settings: &Settings) -> Result<Limits, Failure> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tenon_config::{ModelFlags, ProjectTrust, Sources, Surroundings, choose_model};
 use tenon_core::Failure;
 use tenon_model::shown_url;
+use tenon_tools::KernelSupport;
 
 use crate::manual::print;
 use crate::stderr::line;
@@ -24,7 +25,7 @@ pub struct Finding {
 
 pub fn main(report: Option<&Path>) -> u8 {
     let here = surroundings::collect(None);
-    let findings = [version(), home(&here), settings(&here), model(&here), shell(&here)];
+    let findings = [version(), home(&here), settings(&here), model(&here), shell(&here), sandbox()];
     let mut text = String::new();
     for Finding { ok, what, advice } in &findings {
         // Writing to a string cannot fail.
@@ -145,6 +146,17 @@ fn reachable(base_url: &str) -> Result<(), String> {
     TcpStream::connect_timeout(&address, CONNECT)
         .map(drop)
         .map_err(|error| format!("it does not answer ({error})"))
+}
+
+/// Nothing to fail for: runs work without it, and `--sandbox=require` says so itself.
+fn sandbox() -> Finding {
+    let kernel = KernelSupport::here();
+    let files = match kernel.landlock {
+        0 => "files cannot be confined".to_owned(),
+        version => format!("files confined by Landlock {version}"),
+    };
+    let network = if kernel.seccomp { "the network can be denied" } else { "the network cannot be denied" };
+    ok(format!("sandbox: {files}, {network}"))
 }
 
 fn shell(here: &Surroundings) -> Finding {

@@ -23,6 +23,7 @@ mod plan;
 mod result_file;
 mod run;
 mod run_hooks;
+mod sandbox;
 mod schema_command;
 mod session;
 mod sessions_command;

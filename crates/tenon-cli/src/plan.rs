@@ -27,7 +27,7 @@ use crate::run_hooks::{self, HookedRun};
 use crate::stderr::Reporter;
 use crate::subagents::Helpers;
 use crate::telemetry::Telemetry;
-use crate::{cli_settings, input, model, money, session, subagents, surroundings, sys};
+use crate::{cli_settings, input, model, money, sandbox, session, subagents, surroundings, sys};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -58,12 +58,12 @@ pub struct Ending {
     _temporary: Temporary,
 }
 
-/// A private folder that is gone when the run is.
-pub struct Temporary(Option<PathBuf>);
+/// Private folders that are gone when the run is.
+pub struct Temporary(Vec<PathBuf>);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if let Some(folder) = &self.0 {
+        for folder in &self.0 {
             // It may never have been made.
             let _ = std::fs::remove_dir_all(folder);
         }
@@ -76,7 +76,7 @@ impl Plan<'_> {
         let args = self.args;
         let started_in = surroundings::started_in();
         let settings = &self.loaded.settings;
-        warnings.extend(cli_settings::unsupported(settings)?);
+        warnings.extend(cli_settings::unsupported(settings));
         let limits = cli_settings::limits(args, settings)?;
         let contract = self.contract(&started_in, warnings)?;
         let cwd = self.here.cwd.canonicalize().unwrap_or_else(|_| self.here.cwd.clone());
@@ -97,7 +97,18 @@ impl Plan<'_> {
         if let Some(why) = &chosen.why {
             self.reporter.note(why);
         }
-        let (outputs, temporary) = self.outputs(&cwd);
+        let (outputs, mut temporary) = self.outputs(&cwd);
+        let is_kept = temporary.0.is_empty();
+        let mut shell = self.shell();
+        let folders = sandbox::Folders {
+            here: self.here,
+            cwd: &cwd,
+            add_dirs: &add_dirs,
+            outputs: outputs.folder(),
+            private_temp: std::env::temp_dir().join(format!("tenon-tmp-{}", self.ids.source.next())),
+        };
+        let (confined, made) = sandbox::confine(args, &settings.sandbox, folders, &mut shell, warnings)?;
+        temporary.0.extend(made);
         let mcp = self.start_servers(servers, &cwd, &outputs, &permissions, &chosen.secrets);
         let hidden = permissions.clone();
         let workspace = Workspace::new(WorkspaceOptions {
@@ -120,10 +131,9 @@ impl Plan<'_> {
             hooks: &hooks,
             secrets: &chosen.secrets,
             outputs: &outputs,
-            is_kept: temporary.0.is_none(),
+            is_kept,
         };
         let background = subagents::background(settings, &self.ids.source);
-        let shell = self.shell();
         let own_tools: OwnTools =
             Arc::new(move |tasks| builtin_tools(workspace.clone(), shell.clone(), tasks.clone()));
         let mut built_in = own_tools(&background.tasks);
@@ -143,6 +153,7 @@ impl Plan<'_> {
             agents: Vec::new(),
             mcp_servers: mcp.statuses(),
             cli_version: VERSION.to_owned(),
+            sandbox: confined,
             channel: args.channel.clone(),
         };
         let beginning = session::Beginning {
@@ -299,11 +310,11 @@ impl Plan<'_> {
         let home = self.here.tenon_home.as_ref().filter(|_| !self.args.no_session);
         match home {
             Some(home) if sys::can_be_written(home) => {
-                (OutputStore::at(Place::of(home, cwd).outputs(session)), Temporary(None))
+                (OutputStore::at(Place::of(home, cwd).outputs(session)), Temporary(Vec::new()))
             }
             _ => {
                 let folder = std::env::temp_dir().join(format!("tenon-{session}"));
-                (OutputStore::at(folder.clone()), Temporary(Some(folder)))
+                (OutputStore::at(folder.clone()), Temporary(vec![folder]))
             }
         }
     }

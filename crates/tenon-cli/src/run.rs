@@ -281,5 +281,25 @@ pub fn load_settings(args: &RunArgs, here: &Surroundings) -> Result<Loaded, Fail
     let started_in = surroundings::started_in();
     sources.extra = args.settings.as_deref().map(|text| ExtraSettings::parse(text, &started_in));
     let trust = if args.trust_project { ProjectTrust::Granted } else { ProjectTrust::Pinned };
-    Ok(tenon_config::load(here, &sources, trust)?)
+    let mut loaded = tenon_config::load(here, &sources, trust)?;
+    if args.bare {
+        loaded.warnings.extend(dropped_by_bare(here, trust));
+    }
+    Ok(loaded)
+}
+
+/// Deny rules that would have held without `--bare`. The settings are read to count them and not used.
+fn dropped_by_bare(here: &Surroundings, trust: ProjectTrust) -> Option<String> {
+    let files = Sources { memory: MemoryUse::Skip, ..Sources::all() };
+    let Ok(unused) = tenon_config::load(here, &files, trust) else {
+        return Some(
+            "`--bare` leaves the settings out, and they cannot be read to count their deny rules".to_owned(),
+        );
+    };
+    let settings = unused.settings;
+    match settings.permissions.deny.len() + settings.tools.exclude.len() {
+        0 => None,
+        1 => Some("`--bare` leaves out 1 deny rule of the settings".to_owned()),
+        rules => Some(format!("`--bare` leaves out {rules} deny rules of the settings")),
+    }
 }

@@ -235,7 +235,6 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--acp", flags.acp),
         ("--resume-session-at", flags.resume_session_at.is_some()),
         ("--session-mirror", flags.session_mirror),
-        ("--sandbox", flags.sandbox.as_deref().is_some_and(|mode| mode != "off")),
         ("--permission-prompt-tool", flags.permission_prompt_tool.is_some()),
         ("--effort", flags.effort.is_some()),
         ("--thinking", flags.thinking.is_some()),

@@ -8,8 +8,7 @@ use std::path::Path;
 
 use jsonc_parser::ast::Value as Node;
 use jsonc_parser::common::Ranged;
-use serde_json::{Map, Value};
-use tenon_core::ApprovalMode;
+use tenon_core::{ApprovalMode, NetworkAccess, SandboxMode};
 
 use crate::expand::is_variable_name;
 use crate::mcp_servers::read_mcp_servers;
@@ -19,8 +18,8 @@ use crate::read_hooks::read_hooks;
 use crate::read_prices::read_prices;
 use crate::reader::{Reader, Unknown};
 use crate::settings::{
-    Context, Limits, Permissions, Provider, Retry, Settings, ShellSettings, TaskSettings, Timeouts,
-    ToolSettings,
+    Context, Limits, Permissions, Provider, Retry, SandboxSettings, Settings, ShellSettings, TaskSettings,
+    Timeouts, ToolSettings,
 };
 use crate::telemetry_settings;
 
@@ -300,20 +299,33 @@ fn retry(reader: &mut Reader<'_>, node: &Node<'_>) -> Retry {
     retry
 }
 
-fn sandbox(reader: &mut Reader<'_>, node: &Node<'_>) -> Map<String, Value> {
-    for (key, node) in reader.entries("sandbox", node, &["mode", "network", "secretFolders"], Unknown::Refuse)
-    {
+fn sandbox(reader: &mut Reader<'_>, node: &Node<'_>) -> SandboxSettings {
+    let mut sandbox = SandboxSettings::default();
+    let known = ["mode", "network", "writable", "secretFolders"];
+    for (key, node) in reader.entries("sandbox", node, &known, Unknown::Refuse) {
         let path = format!("sandbox.{key}");
         match key {
-            "mode" => drop(reader.one_of(&path, node, &["auto", "off", "require"])),
-            "network" => drop(reader.one_of(&path, node, &["allow", "deny"])),
-            _ => drop(reader.strings(&path, node)),
+            "mode" => {
+                let name = reader.one_of(&path, node, &SandboxMode::NAMES);
+                sandbox.mode = name.as_deref().and_then(SandboxMode::parse);
+            }
+            "network" => {
+                let name = reader.one_of(&path, node, &NetworkAccess::NAMES);
+                sandbox.network = name.as_deref().and_then(NetworkAccess::parse);
+            }
+            "writable" => sandbox.writable = folders(reader, &path, node),
+            _ => sandbox.secret_folders = folders(reader, &path, node),
         }
     }
-    match node {
-        Node::Object(_) => reader.kept("sandbox", node),
-        _ => Map::new(),
-    }
+    sandbox
+}
+
+fn folders(reader: &mut Reader<'_>, path: &str, node: &Node<'_>) -> Vec<String> {
+    let fault = |folder: &str| {
+        let hint = "a folder is written in full, from `~/`, or from the working folder";
+        folder.trim().is_empty().then_some(("names no folder", hint))
+    };
+    reader.strings_that(path, node, fault).unwrap_or_default()
 }
 
 fn tools(reader: &mut Reader<'_>, node: &Node<'_>) -> ToolSettings {

@@ -9,7 +9,6 @@ use std::time::Duration;
 use jsonc_parser::ast::{Object, Value as Node};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
-use serde_json::{Map, Value};
 
 use crate::duration::{DurationError, parse_duration, parse_wall_time};
 use crate::expand::expand;
@@ -345,36 +344,6 @@ impl<'a> Reader<'a> {
                 self.wrong_type(path, "a number of seconds or a duration such as `30s`", node);
                 None
             }
-        }
-    }
-
-    /// An object kept as JSON for whoever reads it later, strings expanded.
-    pub(crate) fn kept(&mut self, path: &str, node: &Node<'_>) -> Map<String, Value> {
-        let Some(object) = self.object(path, node) else { return Map::new() };
-        self.json_object(path, object)
-    }
-
-    fn json_object(&mut self, path: &str, object: &Object<'_>) -> Map<String, Value> {
-        let entries = object.properties.iter();
-        entries
-            .map(|property| (property.name.as_str().to_owned(), self.json(path, &property.value)))
-            .collect()
-    }
-
-    fn json(&mut self, path: &str, node: &Node<'_>) -> Value {
-        match node {
-            Node::StringLit(string) => Value::String(self.expanded(path, &string.value, node.start())),
-            Node::NumberLit(number) => match number.value.parse::<serde_json::Number>() {
-                Ok(number) => Value::Number(number),
-                Err(_) => {
-                    self.error(node.start(), format!("{} is not a number", quotable(number.value)), None);
-                    Value::Null
-                }
-            },
-            Node::BooleanLit(boolean) => Value::Bool(boolean.value),
-            Node::NullKeyword(_) => Value::Null,
-            Node::Array(array) => array.elements.iter().map(|element| self.json(path, element)).collect(),
-            Node::Object(object) => Value::Object(self.json_object(path, object)),
         }
     }
 

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-use tenon_core::{ApprovalMode, HookLayer, HookRule, Price};
+use tenon_core::{ApprovalMode, HookLayer, HookRule, NetworkAccess, Price, SandboxMode};
 
 use crate::telemetry_settings::TelemetrySettings;
 
@@ -40,7 +39,7 @@ pub struct Settings {
     pub prices: BTreeMap<String, Price>,
     pub context: Context,
     pub telemetry: TelemetrySettings,
-    pub sandbox: Map<String, Value>,
+    pub sandbox: SandboxSettings,
     pub tools: ToolSettings,
     pub timeouts: Timeouts,
     pub sessions: SessionSettings,
@@ -70,7 +69,7 @@ impl Settings {
             prices: self.prices.into_iter().chain(higher.prices).collect(),
             context: self.context.overlaid(higher.context),
             telemetry: self.telemetry.overlaid(higher.telemetry),
-            sandbox: replace_by_name(self.sandbox, higher.sandbox),
+            sandbox: self.sandbox.overlaid(higher.sandbox),
             tools: self.tools.overlaid(higher.tools),
             timeouts: self.timeouts.overlaid(higher.timeouts),
             sessions: self.sessions.overlaid(higher.sessions),
@@ -127,6 +126,36 @@ impl SessionSettings {
 
     fn overlaid(self, higher: SessionSettings) -> SessionSettings {
         SessionSettings { retention_days: higher.retention_days.or(self.retention_days) }
+    }
+}
+
+/// How far shell commands are confined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SandboxSettings {
+    pub mode: Option<SandboxMode>,
+    pub network: Option<NetworkAccess>,
+    /// Further folders that commands may write.
+    pub writable: Vec<String>,
+    /// Further folders that commands may not read.
+    pub secret_folders: Vec<String>,
+}
+
+impl SandboxSettings {
+    fn overlaid(self, higher: SandboxSettings) -> SandboxSettings {
+        SandboxSettings {
+            mode: higher.mode.or(self.mode),
+            network: higher.network.or(self.network),
+            writable: joined(self.writable, higher.writable),
+            secret_folders: joined(self.secret_folders, higher.secret_folders),
+        }
+    }
+
+    pub fn mode(&self) -> SandboxMode {
+        self.mode.unwrap_or_default()
+    }
+
+    pub fn network(&self) -> NetworkAccess {
+        self.network.unwrap_or_default()
     }
 }
 
@@ -453,9 +482,4 @@ fn merge_providers(
         }
     }
     merged
-}
-
-fn replace_by_name(mut lower: Map<String, Value>, higher: Map<String, Value>) -> Map<String, Value> {
-    lower.extend(higher);
-    lower
 }

@@ -5,7 +5,8 @@
 //! named. Whether a project is trusted is decided in `trust.rs`.
 
 use crate::settings::{
-    Context, Limit, Limits, Permissions, Retry, Settings, ShellSettings, TaskSettings, ToolSettings, joined,
+    Context, Limit, Limits, Permissions, Retry, SandboxSettings, Settings, ShellSettings, TaskSettings,
+    ToolSettings, joined,
 };
 
 /// `base` with what may be taken from `project`, and the keys that were ignored.
@@ -51,11 +52,11 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
     ignored.note("prices", !prices.is_empty());
     ignored.note("context", context != Context::default());
     ignored.note("telemetry", !telemetry.is_empty());
-    ignored.note("sandbox", !sandbox.is_empty());
+    let sandbox = tighten_sandbox(base.sandbox.clone(), sandbox, &mut ignored);
     let tools = tighten_tools(base.tools.clone(), tools, &mut ignored);
     timeouts.present().into_iter().for_each(|key| ignored.note(&format!("timeouts.{key}"), true));
     ignored.note("sessions.retentionDays", sessions.retention_days.is_some());
-    (Settings { permissions, limits, tools, ..base }, ignored.0)
+    (Settings { permissions, limits, sandbox, tools, ..base }, ignored.0)
 }
 
 #[derive(Default)]
@@ -79,6 +80,26 @@ fn tighten_permissions(base: Permissions, project: Permissions, ignored: &mut Ig
         ask: joined(base.ask, ask),
         deny: joined(base.deny, deny),
         mode: stricter.or(base.mode),
+    }
+}
+
+/// More may be hidden and denied, and nothing opened.
+fn tighten_sandbox(
+    base: SandboxSettings,
+    project: SandboxSettings,
+    ignored: &mut Ignored,
+) -> SandboxSettings {
+    let SandboxSettings { mode, network, writable, secret_folders } = project;
+    ignored.note("sandbox.mode", mode.is_some_and(|mode| mode < base.mode()));
+    ignored.note("sandbox.network", network.is_some_and(|network| network < base.network()));
+    ignored.note("sandbox.writable", !writable.is_empty());
+    let stricter_mode = mode.filter(|mode| *mode > base.mode());
+    let stricter_network = network.filter(|network| *network > base.network());
+    SandboxSettings {
+        mode: stricter_mode.or(base.mode),
+        network: stricter_network.or(base.network),
+        writable: base.writable,
+        secret_folders: joined(base.secret_folders, secret_folders),
     }
 }
 

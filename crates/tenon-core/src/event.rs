@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::{
-    HookReport, HookStart, Id, Origin, Outcome, Part, PermissionAsk, RawJson, Timestamp, ToolDisplay,
-    ToolErrorKind, ToolProgress, Usage,
+    HookReport, HookStart, Id, Origin, Outcome, Part, PermissionAsk, RawJson, SandboxState, Timestamp,
+    ToolDisplay, ToolErrorKind, ToolProgress, Usage,
 };
 
 #[derive(Clone, Debug)]
@@ -140,6 +140,8 @@ pub struct RunInfo {
     /// As they stand when the run starts; some may come up later.
     pub mcp_servers: Vec<McpServer>,
     pub cli_version: String,
+    /// What binds shell commands.
+    pub sandbox: SandboxState,
     /// What whoever started the run calls itself.
     pub channel: Option<String>,
 }

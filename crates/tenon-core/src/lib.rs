@@ -21,6 +21,7 @@ mod money;
 mod outcome;
 mod ports;
 mod redact;
+mod sandbox;
 mod secret;
 mod stored_message;
 mod tool;
@@ -53,6 +54,7 @@ pub use ports::{
     PermissionReply, Reservation, Tool, TurnJournal, TurnRecord,
 };
 pub use redact::{DurableEvent, DurableMessage, REDACTED_ARGS, REDACTED_NOTE};
+pub use sandbox::{NetworkAccess, SandboxMode, SandboxState};
 pub use secret::{Secret, Secrets};
 pub use tool::{Args, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolProgress, ToolSpec};
 pub use trace::TraceContext;

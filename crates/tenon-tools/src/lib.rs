@@ -86,7 +86,7 @@ pub use permission::{AllowedBy, PermissionOptions, Permissions, Verdict};
 pub use registry::{Offered, Registry, Selection, TakenName, WeakRegistry};
 pub use rule::{Rule, RuleError, split_rules};
 pub use running::kill_running_commands;
-pub use sandbox::{KernelSupport, NetworkAccess, Sandbox, SandboxError, SandboxMode, SandboxOptions};
+pub use sandbox::{KernelSupport, Sandbox, SandboxError, SandboxOptions};
 pub use schedule::{Clock, Schedules, UtcClock};
 pub use shell::ShellOptions;
 pub use shell_run::ShellTerminal;

@@ -8,6 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tenon_core::{NetworkAccess, SandboxMode};
+
 use crate::paths;
 
 #[cfg(target_os = "linux")]
@@ -45,23 +47,6 @@ const REFUSED_NETWORK: &[&str] = &[
     "EAI_AGAIN",
     "ENETUNREACH",
 ];
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SandboxMode {
-    Off,
-    /// What the kernel can do.
-    #[default]
-    Auto,
-    /// Everything, or the run fails.
-    Require,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NetworkAccess {
-    #[default]
-    Open,
-    Denied,
-}
 
 #[derive(Clone, Debug, Default)]
 pub struct SandboxOptions {

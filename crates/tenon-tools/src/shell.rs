@@ -172,6 +172,7 @@ impl RunShellCommand {
             group: pid,
             elapsed: running.started.elapsed(),
             output: running.taker.finish(),
+            sandbox: self.options.sandbox.as_ref(),
         };
         let outcome = report.outcome();
         tracing::debug!(pid, error = ?outcome.error, "command ended");

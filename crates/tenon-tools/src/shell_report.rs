@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tenon_core::{ToolErrorKind, ToolOutcome};
 
+use crate::Sandbox;
 use crate::exit_status::{is_failure, signal_name};
 use crate::output::first_chars;
 use crate::shell::{Order, millis};
@@ -22,6 +23,8 @@ pub(crate) struct Report<'a> {
     pub group: i32,
     pub elapsed: Duration,
     pub output: String,
+    /// What bound the command.
+    pub sandbox: Option<&'a Sandbox>,
 }
 
 /// How a command in the foreground came to its end.
@@ -71,12 +74,14 @@ impl Report<'_> {
             or_none(signal.map(signal_name)),
             self.group,
         );
-        let notes = [self.left.note().map(str::to_owned), self.slow(signal)];
+        let failed = code.is_none_or(|code| is_failure(&self.order.command, code));
+        let bound = self.sandbox.filter(|_| failed).and_then(|sandbox| sandbox.explain(&self.output));
+        let notes = [self.left.note().map(str::to_owned), self.slow(signal), bound];
         for note in notes.into_iter().flatten() {
             text.push('\n');
             text.push_str(&note);
         }
-        if code.is_none_or(|code| is_failure(&self.order.command, code)) {
+        if failed {
             return ToolOutcome::error(ToolErrorKind::Failed, text);
         }
         let display = match (self.output.is_empty(), code) {

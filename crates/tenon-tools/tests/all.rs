@@ -30,6 +30,8 @@ mod read_file;
 mod registry;
 #[path = "all/rule.rs"]
 mod rule;
+#[path = "all/sandbox.rs"]
+mod sandbox;
 #[path = "all/search.rs"]
 mod search;
 #[path = "all/shell.rs"]

@@ -228,6 +228,7 @@ pub fn plain_agent(model: Arc<dyn ModelClient>) -> Agent {
             agents: Vec::new(),
             mcp_servers: Vec::new(),
             cli_version: "0".into(),
+            sandbox: Default::default(),
             channel: None,
         },
         audience: Audience::Whole,

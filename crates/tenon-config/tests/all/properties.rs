@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Map, json};
+use tenon_config::SandboxSettings;
 use tenon_config::{
     Context, Expand, Limit, Limits, ModelFlags, Permissions, Provider, Retry, SessionSettings, Settings,
     ShellSettings, TelemetrySettings, Timeouts, ToolSettings, choose_model, is_loopback_url, parse_duration,
@@ -14,6 +15,7 @@ use tenon_config::{
 use tenon_core::{
     ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait, Price,
 };
+use tenon_core::{NetworkAccess, SandboxMode};
 use tenon_testkit::cases;
 
 use crate::mcp_servers::program;
@@ -34,10 +36,13 @@ pub fn assert_not_freer(before: &Settings, after: &Settings) {
     assert!(at_most(seconds(was.wall_time()), seconds(is.wall_time())));
     assert!(at_most(was.budget_usd().at_most(), is.budget_usd().at_most()));
     assert!(after.permissions.mode() <= before.permissions.mode());
+    assert!(after.sandbox.mode() >= before.sandbox.mode());
+    assert!(after.sandbox.network() >= before.sandbox.network());
     for (before, after) in [
         (&before.permissions.deny, &after.permissions.deny),
         (&before.permissions.ask, &after.permissions.ask),
         (&before.tools.exclude, &after.tools.exclude),
+        (&before.sandbox.secret_folders, &after.sandbox.secret_folders),
     ] {
         assert!(before.iter().all(|rule| after.contains(rule)));
     }
@@ -48,6 +53,8 @@ pub fn assert_not_freer(before: &Settings, after: &Settings) {
     rest.permissions.deny.clone_from(&before.permissions.deny);
     rest.permissions.ask.clone_from(&before.permissions.ask);
     rest.tools.exclude.clone_from(&before.tools.exclude);
+    let writable = rest.sandbox.writable;
+    rest.sandbox = SandboxSettings { writable, ..before.sandbox.clone() };
     assert_eq!(&rest, before);
 }
 
@@ -152,7 +159,17 @@ fn any_settings() -> impl Strategy<Value = Settings> {
                 headers: telemetry.into_iter().map(|(name, _)| (name.clone(), name)).collect(),
                 ..TelemetrySettings::default()
             },
-            sandbox,
+            sandbox: SandboxSettings {
+                mode: sandbox.keys().next().and_then(|name| match name.as_str() {
+                    "a" => Some(SandboxMode::Off),
+                    "b" => Some(SandboxMode::Auto),
+                    "c" => Some(SandboxMode::Require),
+                    _ => None,
+                }),
+                network: (sandbox.len() > 1).then_some(NetworkAccess::Denied),
+                writable: sandbox.keys().cloned().collect(),
+                secret_folders: sandbox.keys().rev().cloned().collect(),
+            },
             tools: ToolSettings {
                 core,
                 exclude,

@@ -129,7 +129,7 @@ fn errors_name_the_place_and_the_remedy() {
         (r#"{"disableAllHooks": 1}"#, "s.json:1:21: `disableAllHooks` must be true or false, not a number"),
         (
             r#"{"sandbox": {"net": "deny"}}"#,
-            "s.json:1:14: `net` is not a known key in `sandbox`; known keys: `mode`, `network`, `secretFolders`",
+            "s.json:1:14: `net` is not a known key in `sandbox`; known keys: `mode`, `network`, `writable`, `secretFolders`",
         ),
         (
             r#"{"sandbox": {"network": "none"}}"#,

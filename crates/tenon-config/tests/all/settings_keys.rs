@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tenon_config::SandboxSettings;
 use tenon_config::{
     Context, Expand, Limit, Limits, Permissions, Provider, Retry, SessionSettings, Settings, ShellSettings,
     TaskSettings, TelemetrySettings, Timeouts, ToolSettings, read_settings,
@@ -13,6 +14,7 @@ use tenon_core::{
     Above, ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait,
     OnHookError, Price, Rates,
 };
+use tenon_core::{NetworkAccess, SandboxMode};
 
 use crate::mcp_servers::program;
 use crate::place::{Place, settings};
@@ -46,7 +48,7 @@ pub const EVERY_KEY: &str = r#"
   "context": { "window": 32000, "compactAt": 0.5 },
   "telemetry": { "enabled": true, "endpoint": "http://127.0.0.1:4318", "protocol": "http/json",
     "headers": { "x-tenant": "a" }, "serviceName": "bot", "resourceAttributes": { "team": "x" } },
-  "sandbox": { "mode": "require", "network": "deny", "secretFolders": ["~/.vault"] },
+  "sandbox": { "mode": "require", "network": "deny", "writable": ["~/.cache"], "secretFolders": ["~/.vault"] },
   "tools": {
     "core": ["read_file"],
     "exclude": ["run_shell_command"],
@@ -126,7 +128,12 @@ fn every_key_is_read() {
             service_name: Some("bot".to_owned()),
             resource_attributes: [("team".to_owned(), "x".to_owned())].into(),
         },
-        sandbox: map(json!({ "mode": "require", "network": "deny", "secretFolders": ["~/.vault"] })),
+        sandbox: SandboxSettings {
+            mode: Some(SandboxMode::Require),
+            network: Some(NetworkAccess::Denied),
+            writable: vec!["~/.cache".to_owned()],
+            secret_folders: vec!["~/.vault".to_owned()],
+        },
         tools: ToolSettings {
             core: Some(strings(&["read_file"])),
             exclude: strings(&["run_shell_command"]),

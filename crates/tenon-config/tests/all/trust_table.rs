@@ -7,7 +7,7 @@ use crate::place::{Place, settings};
 use crate::settings_keys::EVERY_KEY;
 
 /// (settings of the project, the key that an untrusted project's user is told about)
-const IGNORED: [(&str, &str); 33] = [
+const IGNORED: [(&str, &str); 34] = [
     (r#"{ "model": "evil/m" }"#, "model"),
     (r#"{ "dialect": "gemini" }"#, "dialect"),
     (r#"{ "outputFormat": "json" }"#, "outputFormat"),
@@ -27,7 +27,8 @@ const IGNORED: [(&str, &str); 33] = [
     (r#"{ "prices": { "m": { "input": 0, "output": 0 } } }"#, "prices"),
     (r#"{ "context": { "window": 1000000 } }"#, "context"),
     (r#"{ "telemetry": { "endpoint": "https://evil.example" } }"#, "telemetry"),
-    (r#"{ "sandbox": { "mode": "off" } }"#, "sandbox"),
+    (r#"{ "sandbox": { "mode": "off" } }"#, "sandbox.mode"),
+    (r#"{ "sandbox": { "writable": ["/"] } }"#, "sandbox.writable"),
     (r#"{ "tools": { "core": ["run_shell_command"] } }"#, "tools.core"),
     (r#"{ "tools": { "searchAbove": 0 } }"#, "tools.searchAbove"),
     (r#"{ "tools": { "shell": { "passEnv": ["OPENAI_API_KEY"] } } }"#, "tools.shell"),
@@ -77,7 +78,7 @@ fn everything_ignored_is_listed_in_one_line() {
     assert_eq!(
         loaded.ignored_from_project.join(" "),
         "model dialect outputFormat providers permissions.allow permissions.mode mcpServers mcp.allowed hooks \
-         disableAllHooks stopHookBlockingCap limits.schemaRetries retry tasks prices context telemetry sandbox tools.core tools.searchAbove tools.shell timeouts.connect \
+         disableAllHooks stopHookBlockingCap limits.schemaRetries retry tasks prices context telemetry sandbox.writable tools.core tools.searchAbove tools.shell timeouts.connect \
          timeouts.firstByte timeouts.idle timeouts.canUseTool timeouts.hookCallback timeouts.hook \
          timeouts.mcpMessage timeouts.mcpStart timeouts.mcpReady timeouts.mcpCall timeouts.shell \
          timeouts.shellMax timeouts.shutdown timeouts.telemetryFlush sessions.retentionDays .mcp.json"
@@ -123,6 +124,11 @@ fn what_tightens_is_taken_without_trust_and_without_a_word() {
             r#"{ "limits": { "budgetUsd": 0.5 } }"#,
         ),
         ("{}", r#"{ "limits": { "schemaRetries": 0 } }"#, r#"{ "limits": { "schemaRetries": 0 } }"#),
+        (
+            r#"{ "sandbox": { "secretFolders": ["a"] } }"#,
+            r#"{ "sandbox": { "mode": "require", "network": "deny", "secretFolders": ["b"] } }"#,
+            r#"{ "sandbox": { "mode": "require", "network": "deny", "secretFolders": ["a", "b"] } }"#,
+        ),
         // The same as what holds anyway is nothing to tell.
         ("{}", r#"{ "limits": { "turns": 100 }, "permissions": { "mode": "default" } }"#, "{}"),
     ];

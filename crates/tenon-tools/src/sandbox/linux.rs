@@ -19,7 +19,9 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
-use super::{Bounds, KernelSupport, NetworkAccess, SandboxError};
+use tenon_core::NetworkAccess;
+
+use super::{Bounds, KernelSupport, SandboxError};
 use crate::sys;
 
 /// The newest version whose rules are known here; an older kernel leaves out what it does not have.

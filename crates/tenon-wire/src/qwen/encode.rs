@@ -203,6 +203,7 @@ fn write_init(info: &RunInfo, sink: &mut Sink<'_>) {
         permission_mode_camel: &info.permission_mode,
         schema_version: SCHEMA_VERSION,
         cli_version: &info.cli_version,
+        sandbox: info.sandbox.name(),
         channel: info.channel.as_deref(),
         claude: claude::init(sink.flavour, info),
     })));

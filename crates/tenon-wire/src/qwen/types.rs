@@ -82,6 +82,8 @@ pub(crate) struct Init<'a> {
     pub schema_version: u32,
     /// The version of tenon.
     pub cli_version: &'a str,
+    /// What binds shell commands: `off`, `unavailable`, `files` or `files+network`.
+    pub sandbox: &'a str,
     /// What whoever started the run calls itself (`--channel`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<&'a str>,

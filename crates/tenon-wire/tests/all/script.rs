@@ -54,6 +54,7 @@ impl Script {
             agents: Vec::new(),
             mcp_servers: Vec::new(),
             cli_version: "0.1.0".to_owned(),
+            sandbox: Default::default(),
             channel: None,
         })))
     }
