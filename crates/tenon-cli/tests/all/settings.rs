@@ -299,20 +299,11 @@ fn mistakes_where_protections_stand_are_errors() {
 
 #[test]
 fn what_this_version_cannot_keep_is_not_ignored() {
-    // Each would be a protection or a promise that silently does not hold.
-    for (settings, expected) in [
-        (r#"{"sandbox": {"mode": "require"}}"#, "`sandbox`"),
-        (r#"{"sandbox": {"network": "deny"}}"#, "`sandbox`"),
-    ] {
-        let setup = tenon().home_file(USER, settings).env("OPENAI_API_KEY", "k");
-        refused(setup, 52, &[expected, "not in this version"]);
-    }
-    for (settings, expected) in [(r#"{"sandbox": {"mode": "auto"}}"#, "`sandbox`")] {
-        let (_, run) = request_of(tenon().home_file(USER, settings).env("OPENAI_MODEL", "m"));
-        let line = run.stderr.lines().find(|line| line.contains(expected));
-        assert!(line.is_some_and(|line| line.starts_with("warning: ")), "{expected}\n{run}");
-    }
-    for settings in [r#"{"sandbox": {"mode": "off"}}"#, r#"{"dialect": "qwen"}"#, r#"{"hooks": {}}"#] {
+    let settings = r#"{"timeouts": {"canUseTool": 5}}"#;
+    let (_, run) = request_of(tenon().home_file(USER, settings).env("OPENAI_MODEL", "m"));
+    let line = run.stderr.lines().find(|line| line.contains("`timeouts.canUseTool`"));
+    assert!(line.is_some_and(|line| line.starts_with("warning: ")), "{run}");
+    for settings in [r#"{"sandbox": {"mode": "auto"}}"#, r#"{"dialect": "qwen"}"#, r#"{"hooks": {}}"#] {
         let (_, run) = request_of(tenon().home_file(USER, settings).env("OPENAI_MODEL", "m"));
         assert!(!run.stderr.contains("warning"), "{run}");
     }

@@ -61,8 +61,6 @@ fn flags_of_later_work_are_refused() {
         (&["--experimental-acp"], "--acp"),
         (&["--resume-session-at", "x"], "--resume-session-at"),
         (&["--session-mirror"], "--session-mirror"),
-        (&["--sandbox"], "--sandbox"),
-        (&["--sandbox=require"], "--sandbox"),
         (&["--permission-prompt-tool", "stdio"], "--permission-prompt-tool"),
         (&["--effort", "high"], "--effort"),
         (&["--thinking", "on"], "--thinking"),

@@ -136,6 +136,7 @@ pub fn begins() -> EventKind {
         agents: Vec::new(),
         mcp_servers: Vec::new(),
         cli_version: "1.2.3".to_owned(),
+        sandbox: Default::default(),
         channel: None,
     }))
 }
