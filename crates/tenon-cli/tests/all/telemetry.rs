@@ -529,3 +529,62 @@ fn a_trace_goes_through_a_run_to_what_it_starts() {
     assert_eq!(trace_of_child(setup).0, format!("{unsampled}|"));
     assert!(collector.spans().is_empty() && !collector.metrics().is_empty());
 }
+
+#[test]
+fn a_sub_agent_hangs_below_the_call_that_asked_for_it() {
+    let helper = json!({"description": "look", "prompt": "HELP_WITH_THIS", "subagent_type": "explore"});
+    let server = Server::start([
+        reply().call("c1", "agent", helper).usage(3, 1),
+        reply().text("DONE_HELPING").usage(2, 1),
+        reply().text("ok").usage(4, 1),
+    ]);
+    let collector = Collector::start();
+    let run = exporting(&server, &collector).args(["-y", "-p", "hi"]).run();
+    run.assert_code(0);
+    assert_eq!(
+        tree(&collector.spans()),
+        [
+            "chat test-model < turn",
+            "chat test-model < turn",
+            "chat test-model < turn",
+            "execute_tool agent < turn",
+            "invoke_agent",
+            "invoke_agent < execute_tool agent",
+            "turn < invoke_agent",
+            "turn < invoke_agent",
+            "turn < invoke_agent",
+        ],
+        "{run}"
+    );
+    let sent = String::from_utf8_lossy(&collector.bytes()).into_owned();
+    assert!(!sent.contains("HELP"), "what agents tell each other stays here");
+}
+
+#[test]
+fn background_work_is_a_span_of_its_own() {
+    let command = json!({"command": "echo SAID", "is_background": true, "description": "SAID_TOO"});
+    let server =
+        Server::start([reply().call("c1", "run_shell_command", command), reply().text("ok").forever()]);
+    let collector = Collector::start();
+    let run = exporting(&server, &collector).args(["-y", "-p", "hi"]).run();
+    run.assert_code(0);
+    let spans = collector.spans();
+    let call = only(&spans, "execute_tool run_shell_command");
+    let task = only(&spans, "background_task");
+    assert_eq!(
+        (task.parent.as_str(), &task.attributes["tenon.task.kind"]),
+        (call.span_id.as_str(), &json!("shell"))
+    );
+    assert!(!String::from_utf8_lossy(&collector.bytes()).contains("SAID"));
+}
+
+#[test]
+fn hooks_are_part_of_the_trace() {
+    let settings = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "echo $TRACEPARENT > seen.txt"}]}]}}"#;
+    let server = Server::start([reply().text("ok")]);
+    let collector = Collector::start();
+    let run = exporting(&server, &collector).home_file("settings.json", settings).args(["-p", "hi"]).run();
+    run.assert_code(0);
+    let root = only(&collector.spans(), "invoke_agent").clone();
+    assert_eq!(run.read("seen.txt"), format!("00-{}-{}-01\n", root.trace_id, root.span_id));
+}
