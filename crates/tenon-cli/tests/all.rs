@@ -37,6 +37,8 @@ mod mcp;
 mod mcp_serve;
 #[path = "all/money.rs"]
 mod money;
+#[path = "all/more_tools.rs"]
+mod more_tools;
 #[path = "all/output.rs"]
 mod output;
 #[path = "all/partials.rs"]

@@ -777,7 +777,14 @@ fn the_terminal_tool_is_gated_by_deny_rules_alone() {
         (deny, vec!["--bare"], vec!["read_file", "edit", "run_shell_command", TOOL]),
         (exclude, vec!["--bare"], vec!["read_file", "edit", "run_shell_command", TOOL]),
         (deny, vec!["--bare", "--exclude-tools", TOOL], vec!["read_file", "edit", "run_shell_command"]),
-        ("{}", vec!["--approval-mode", "plan", "--exclude-tools", "exit_plan_mode"], all.clone()),
+        (
+            "{}",
+            vec!["--approval-mode", "plan"],
+            // Where the plan is handed in, after `web_fetch`.
+            all.iter()
+                .flat_map(|name| if *name == "web_fetch" { vec![*name, "exit_plan_mode"] } else { vec![*name] })
+                .collect(),
+        ),
     ] {
         let is_offered = offered.contains(&TOOL);
         let server = Server::start([

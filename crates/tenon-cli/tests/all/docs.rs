@@ -80,6 +80,7 @@ fn reference() {
     check_page("docs/reference/exit-codes.md");
     check_page("docs/reference/settings.md");
     check_page("docs/reference/output.md");
+    check_page("docs/reference/tools.md");
 }
 
 /// So that a new page cannot be forgotten above.
@@ -233,6 +234,44 @@ fn the_settings_page_is_true_of_every_key() {
         assert!(keys.contains(&format!("timeouts.{key}")), "`timeouts.{key}` is not documented");
     }
     assert!(keys.len() > 40, "{keys:?}");
+}
+
+#[test]
+fn the_tools_page_has_every_tool_with_its_parameters() {
+    let skill = "---\ndescription: D\n---\nBody.\n";
+    let offered = |args: &[&str]| {
+        let server = Server::start([reply().text("Hi.")]);
+        let world = world().home_file("skills/s/SKILL.md", skill);
+        world.server(&server).args(["-p", "Go."]).args(args).run().assert_code(0);
+        let request = server.request(0);
+        request.tool_names().iter().map(|name| request.tool(name).clone()).collect::<Vec<Value>>()
+    };
+    let mut tools = offered(&["--approval-mode", "plan"]);
+    tools.extend(offered(&["--settings", r#"{"tools": {"searchAbove": 0}}"#]));
+    let told: BTreeMap<String, String> = tools
+        .iter()
+        .map(|tool| {
+            let names = |value: &Value| -> BTreeSet<String> {
+                value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+            };
+            let required = names(&tool["parameters"]["required"]);
+            let properties = tool["parameters"]["properties"].as_object().cloned().unwrap_or_default();
+            let shown = properties.keys().map(|key| match required.contains(key) {
+                true => format!("**`{key}`**"),
+                false => format!("`{key}`"),
+            });
+            (tool["name"].as_str().unwrap().to_owned(), shown.collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    let page = read("docs/reference/tools.md");
+    let mut documented: BTreeMap<String, String> = rows(&page)
+        .iter()
+        .filter(|row| row.len() == 4 && row[0].starts_with('`'))
+        .map(|row| (code(&row[0])[0].clone(), row[1].clone()))
+        .collect();
+    // Nobody can answer here, so it is not offered; its parameters are a test of its own crate.
+    assert_eq!(documented.remove("ask_user_question").as_deref(), Some("**`questions`**"));
+    assert_eq!(documented, told);
 }
 
 /// A fenced block and the comments before it.

@@ -133,6 +133,8 @@ fn the_tools_are_offered_with_their_parameters() {
     assert_eq!(required("glob"), json!(["pattern"]));
     assert_eq!(required("grep_search"), json!(["pattern"]));
     assert_eq!(required("run_shell_command"), json!(["command"]));
+    assert_eq!(required("todo_write"), json!(["todos"]));
+    assert_eq!(required("web_fetch"), json!(["url", "prompt"]));
 }
 
 #[test]
