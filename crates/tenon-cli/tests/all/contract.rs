@@ -782,7 +782,9 @@ fn the_terminal_tool_is_gated_by_deny_rules_alone() {
             vec!["--approval-mode", "plan"],
             // Where the plan is handed in, after `web_fetch`.
             all.iter()
-                .flat_map(|name| if *name == "web_fetch" { vec![*name, "exit_plan_mode"] } else { vec![*name] })
+                .flat_map(
+                    |name| if *name == "web_fetch" { vec![*name, "exit_plan_mode"] } else { vec![*name] },
+                )
                 .collect(),
         ),
     ] {

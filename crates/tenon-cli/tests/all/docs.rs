@@ -241,8 +241,8 @@ fn the_tools_page_has_every_tool_with_its_parameters() {
     let skill = "---\ndescription: D\n---\nBody.\n";
     let offered = |args: &[&str]| {
         let server = Server::start([reply().text("Hi.")]);
-        let world = world().home_file("skills/s/SKILL.md", skill);
-        world.server(&server).args(["-p", "Go."]).args(args).run().assert_code(0);
+        let tenon = crate::tenon().home_file("skills/s/SKILL.md", skill);
+        tenon.server(&server).args(["-p", "Go."]).args(args).run().assert_code(0);
         let request = server.request(0);
         request.tool_names().iter().map(|name| request.tool(name).clone()).collect::<Vec<Value>>()
     };

@@ -40,13 +40,19 @@ fn web_fetch_needs_approval_and_stays_out_of_private_networks() {
 fn the_list_of_tasks_is_kept_with_the_session_or_not_at_all() {
     let args = json!({"todos": [{"id": "a", "content": "Look", "status": "in_progress"}]});
     let kept = call(tenon(), "todo_write", args.clone());
-    assert!(kept.told.starts_with("The list has 1 task: 0 completed, 1 in progress, 0 pending."), "{}", kept.told);
+    assert!(
+        kept.told.starts_with("The list has 1 task: 0 completed, 1 in progress, 0 pending."),
+        "{}",
+        kept.told
+    );
     assert_eq!(result_of(&kept.run)["permission_denials"], json!([]));
     let session = result_of(&kept.run)["session_id"].as_str().unwrap().to_owned();
     let files = |run: &tenon_testkit::Run| {
         let folders = std::fs::read_dir(run.tenon_home().join("projects")).into_iter().flatten().flatten();
         folders
-            .flat_map(|project| std::fs::read_dir(project.path().join("todos")).into_iter().flatten().flatten())
+            .flat_map(|project| {
+                std::fs::read_dir(project.path().join("todos")).into_iter().flatten().flatten()
+            })
             .map(|file| file.file_name().to_string_lossy().into_owned())
             .collect::<Vec<_>>()
     };
@@ -57,7 +63,8 @@ fn the_list_of_tasks_is_kept_with_the_session_or_not_at_all() {
 
 #[test]
 fn todo_hooks_are_asked_with_real_scripts() {
-    let script = r#"jq -e '.todo_content | test("secret") | not' > /dev/null || { echo "not that" >&2; exit 2; }"#;
+    let script =
+        r#"jq -e '.todo_content | test("secret") | not' > /dev/null || { echo "not that" >&2; exit 2; }"#;
     let settings = json!({"hooks": {"TodoCreated": [{"hooks": [{"type": "command", "command": script}]}]}});
     let write = |content: &str| {
         let args = json!({"todos": [{"id": "a", "content": content, "status": "pending"}]});
@@ -73,7 +80,10 @@ fn skills_are_offered_where_they_are_trusted() {
     let project = || tenon().file(".tenon/skills/lint/SKILL.md", SKILL);
     assert!(!offered(tenon()).contains(&"skill".to_owned()));
     assert!(!offered(project()).contains(&"skill".to_owned()));
-    assert!(!offered(tenon().home_file("skills/lint/SKILL.md", SKILL).arg("--safe-mode")).contains(&"skill".to_owned()));
+    assert!(
+        !offered(tenon().home_file("skills/lint/SKILL.md", SKILL).arg("--safe-mode"))
+            .contains(&"skill".to_owned())
+    );
     for setup in [project().arg("--trust-project"), tenon().home_file("skills/lint/SKILL.md", SKILL)] {
         let called = call(setup, "skill", json!({"skill": "lint", "args": "src"}));
         assert!(called.told.ends_with("Run the linter on src."), "{}", called.told);
@@ -115,7 +125,9 @@ fn many_tools_are_searched_and_the_way_to_answer_is_not() {
         request.tool_names().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
     };
     let first = tools(0);
-    for waiting in ["web_fetch", "monitor", "task_stop", "cron_create", "cron_list", "cron_delete", "send_message"] {
+    for waiting in
+        ["web_fetch", "monitor", "task_stop", "cron_create", "cron_list", "cron_delete", "send_message"]
+    {
         assert!(!first.contains(&waiting.to_owned()), "{first:?}");
     }
     assert_eq!(first.last().map(String::as_str), Some("structured_output"));
