@@ -11,7 +11,7 @@ const CHOSEN: &str = "model `openai/test-model`: `OPENAI_API_KEY` is set, `OPENA
 /// Every line that a run can print, and the lowest level that shows it.
 #[test]
 fn each_line_has_its_level() {
-    let scenes: [(&str, fn() -> Run3, &[(&str, Level)]); 5] = [
+    let scenes: [Scene; 5] = [
         (
             "a choice and a warning",
             a_choice_and_a_warning,
@@ -60,6 +60,9 @@ fn each_line_has_its_level() {
         }
     }
 }
+
+/// What it is called, how it is played, and its lines.
+type Scene = (&'static str, fn() -> Run3, &'static [(&'static str, Level)]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tenon_config::SandboxSettings;
 use tenon_config::{
     Context, Expand, Limit, Limits, Permissions, Provider, Retry, SessionSettings, Settings, ShellSettings,
@@ -60,10 +60,6 @@ pub const EVERY_KEY: &str = r#"
   "sessions": { "retentionDays": 0 },
 }
 "#;
-
-fn map(value: Value) -> Map<String, Value> {
-    value.as_object().unwrap().clone()
-}
 
 fn strings(list: &[&str]) -> Vec<String> {
     list.iter().map(|text| (*text).to_owned()).collect()

@@ -24,7 +24,8 @@ fn urls(config: &Config) -> (Option<&str>, Option<&str>) {
 fn where_it_goes() {
     let base = "OTEL_EXPORTER_OTLP_ENDPOINT";
     let traces = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
-    let table: [(&[(&str, &str)], (Option<&str>, Option<&str>)); 7] = [
+    type Row<'a> = (&'a [(&'a str, &'a str)], (Option<&'a str>, Option<&'a str>));
+    let table: [Row<'_>; 7] = [
         (&[(base, "http://c:4318")], (Some("http://c:4318/v1/traces"), Some("http://c:4318/v1/metrics"))),
         (
             &[(base, " https://c/otlp/ ")],

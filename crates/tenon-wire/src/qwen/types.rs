@@ -27,7 +27,11 @@ pub(crate) fn published_schema() -> Value {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(title = "tenon: output in the qwen dialect")]
-#[allow(dead_code, reason = "names the two shapes for the schema; the encoder writes their lines")]
+#[allow(
+    dead_code,
+    clippy::large_enum_variant,
+    reason = "names the two shapes for the schema; the encoder writes their lines"
+)]
 pub(crate) enum Output<'a> {
     /// One line.
     Line(Line<'a>),
