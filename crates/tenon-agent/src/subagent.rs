@@ -196,6 +196,7 @@ impl AgentTool {
         let task = background.tasks.start(NewTask {
             kind: TaskKind::Agent,
             call_id: Some(ctx.call_id.clone()),
+            agent_type: Some(order.known.name.clone()),
             description: format!("{}: {}", order.known.name, order.description),
             output_file: file.as_ref().map(|(path, _)| path.clone()),
         });
@@ -226,7 +227,8 @@ impl AgentTool {
             agents.lock().unwrap_or_else(PoisonError::into_inner).remove(&own_id);
             lineage.add_helper(&outcome, CountMetrics::Here);
             drop(place);
-            task.settle(settled(&outcome, &known, &description, file, &outputs));
+            let is_stopped = task.cancel().is_cancelled();
+            task.settle(settled(&outcome, &known, &description, file, &outputs, is_stopped));
         });
         ToolOutcome::ok(format!(
             "The agent works in the background as {id}. Its answer will be told to you; `send_message` reaches it until then, and `task_stop` ends it."
@@ -317,18 +319,21 @@ fn settled(
     description: &str,
     file: Option<(std::path::PathBuf, std::fs::File)>,
     outputs: &OutputStore,
+    is_stopped: bool,
 ) -> Settled {
     let name = format!("Background agent \"{}: {description}\"", known.name);
-    let (status, summary, text) = match answer(outcome, known) {
-        Ok(text) => (TaskStatus::Completed, format!("{name} completed."), text),
-        Err((_, message)) => (TaskStatus::Failed, format!("{name} failed."), message),
+    let (status, summary, text) = match (answer(outcome, known), is_stopped) {
+        (Ok(text), _) => (TaskStatus::Completed, format!("{name} completed."), text),
+        (Err(_), true) => (TaskStatus::Cancelled, format!("{name} was stopped."), String::new()),
+        (Err((_, message)), false) => (TaskStatus::Failed, format!("{name} failed."), message),
     };
     let written = file.and_then(|(path, mut file)| file.write_all(text.as_bytes()).ok().map(|()| path));
     let detail = match written {
         Some(path) => OutputStore::end_of(&text, MAX_ANSWER_CHARS, &path),
         None => outputs.keep_end(AGENT_TOOL, text, MAX_ANSWER_CHARS),
     };
-    Settled { status, summary, detail, usage: Some(outcome.usage()) }
+    let tool_calls = outcome.metrics.tools.values().map(|tool| tool.success + tool.fail).sum();
+    Settled { status, summary, detail, usage: Some(outcome.usage()), tool_calls }
 }
 
 fn run_is_over() -> ToolOutcome {

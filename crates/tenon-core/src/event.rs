@@ -201,6 +201,8 @@ pub struct TaskStart {
     /// The call that started it, where a call did.
     pub call_id: Option<String>,
     pub kind: TaskKind,
+    /// The type of a sub-agent.
+    pub agent_type: Option<String>,
     /// One line for people.
     pub description: String,
 }
@@ -218,6 +220,8 @@ pub struct TaskEnd {
     pub output_file: Option<PathBuf>,
     /// What a sub-agent used.
     pub usage: Option<Usage>,
+    /// How many tools a sub-agent called.
+    pub tool_calls: u64,
     pub duration_ms: u64,
 }
 

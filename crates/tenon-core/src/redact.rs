@@ -256,7 +256,7 @@ fn event_json(kind: &EventKind) -> (&'static str, Value) {
             "task_started",
             json!({
                 "task_id": task.task_id, "call_id": task.call_id, "kind": task.kind.name(),
-                "description": task.description,
+                "agent_type": task.agent_type, "description": task.description,
             }),
         ),
         EventKind::TaskEnded(task) => (
@@ -264,7 +264,7 @@ fn event_json(kind: &EventKind) -> (&'static str, Value) {
             json!({
                 "task_id": task.task_id, "call_id": task.call_id, "kind": task.kind.name(),
                 "status": task.status.name(), "summary": task.summary, "output_file": task.output_file,
-                "usage": task.usage, "duration_ms": task.duration_ms,
+                "usage": task.usage, "tool_calls": task.tool_calls, "duration_ms": task.duration_ms,
             }),
         ),
         EventKind::HookStarted(hook) => (

@@ -85,6 +85,7 @@ pub(crate) struct Launched<'a> {
 impl Launched<'_> {
     pub fn task(&self, file: Option<&Path>) -> NewTask {
         NewTask {
+            agent_type: None,
             kind: TaskKind::Shell,
             call_id: Some(self.call_id.to_owned()),
             description: self.description(),
@@ -209,6 +210,7 @@ async fn follow_to_the_end(
         summary: format!("Background shell {} ({description}) {how}.", handle.id()),
         detail: detail(&output, left),
         usage: None,
+        tool_calls: 0,
     };
     match early.send(Early { how, output }) {
         Ok(()) => handle.settle_quietly(settled),

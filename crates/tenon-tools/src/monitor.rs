@@ -79,6 +79,7 @@ impl Monitor {
         let handle = self
             .tasks
             .start(NewTask {
+                agent_type: None,
                 kind: TaskKind::Monitor,
                 call_id: Some(ctx.call_id.clone()),
                 description: description.clone(),
@@ -99,6 +100,7 @@ impl Monitor {
                     summary: refusal.message.clone(),
                     detail: String::new(),
                     usage: None,
+                    tool_calls: 0,
                 });
                 return Err(refusal);
             }
@@ -178,6 +180,7 @@ async fn watch(mut running: Running<Lines>, handle: TaskHandle, description: Str
         summary: format!("{name} {}.", verdict.how),
         detail: String::new(),
         usage: None,
+        tool_calls: 0,
     });
 }
 

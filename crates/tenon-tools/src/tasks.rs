@@ -32,6 +32,8 @@ pub struct Tasks {
 pub struct NewTask {
     pub kind: TaskKind,
     pub call_id: Option<String>,
+    /// The type of a sub-agent.
+    pub agent_type: Option<String>,
     /// One line for people.
     pub description: String,
     pub output_file: Option<PathBuf>,
@@ -45,7 +47,9 @@ pub struct Settled {
     pub summary: String,
     /// What the model reads besides: the end of the output, the answer of an agent.
     pub detail: String,
+    /// What a sub-agent used, and how many tools it called.
     pub usage: Option<Usage>,
+    pub tool_calls: u64,
 }
 
 /// Something the model is told between turns.
@@ -144,6 +148,7 @@ impl Tasks {
             task_id: id.clone(),
             call_id: new.call_id,
             kind: new.kind,
+            agent_type: new.agent_type,
             description: new.description,
         };
         let cancel = Cancel::new();
@@ -301,7 +306,13 @@ impl Tasks {
     fn end_stopped(&self, state: &mut State, id: &str) {
         let Some(entry) = state.entries.iter().find(|entry| entry.task.task_id == id) else { return };
         let summary = format!("{} was stopped.", name(&entry.task));
-        let settled = Settled { status: TaskStatus::Cancelled, summary, detail: String::new(), usage: None };
+        let settled = Settled {
+            status: TaskStatus::Cancelled,
+            summary,
+            detail: String::new(),
+            usage: None,
+            tool_calls: 0,
+        };
         self.end(state, id, settled, Tell::Model);
     }
 
@@ -335,6 +346,7 @@ impl Tasks {
             summary: settled.summary,
             output_file: entry.output_file.clone(),
             usage: settled.usage,
+            tool_calls: settled.tool_calls,
             duration_ms: millis(duration),
         };
         let ended = state.entries.iter().filter(|entry| !entry.runs()).count();
@@ -399,7 +411,13 @@ impl Drop for TaskHandle {
         if !self.is_settled {
             let task = state.entries.iter().find(|entry| entry.task.task_id == self.id);
             let summary = task.map(|entry| format!("{} broke off.", name(&entry.task))).unwrap_or_default();
-            let settled = Settled { status: TaskStatus::Failed, summary, detail: String::new(), usage: None };
+            let settled = Settled {
+                status: TaskStatus::Failed,
+                summary,
+                detail: String::new(),
+                usage: None,
+                tool_calls: 0,
+            };
             self.tasks.end(&mut state, &self.id, settled, Tell::Model);
         }
         state.handles -= 1;

@@ -85,7 +85,9 @@ fn an_agent_in_the_background_is_told_when_it_ends() {
         (&started["tool_use_id"], &started["description"]),
         (&json!("c1"), &json!("general-purpose: a task"))
     );
+    assert_eq!(started["subagent_type"], "general-purpose");
     assert_eq!((&ended["tool_use_id"], &ended["usage"]["total_tokens"]), (&json!("c1"), &json!(33)));
+    assert_eq!(ended["usage"]["tool_uses"], 0);
     assert_eq!(
         lines[6]["message"]["content"][0]["text"],
         "Background agent \"general-purpose: a task\" completed."

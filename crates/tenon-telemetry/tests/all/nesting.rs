@@ -140,6 +140,7 @@ async fn a_wait_before_another_attempt_belongs_to_no_request() {
 async fn background_work_hangs_below_its_call_and_ends_with_the_run_at_the_latest() {
     let started = |task_id: &str, call_id: Option<&str>| {
         EventKind::TaskStarted(TaskStart {
+            agent_type: None,
             task_id: task_id.to_owned(),
             call_id: call_id.map(str::to_owned),
             kind: TaskKind::Shell,
@@ -147,6 +148,7 @@ async fn background_work_hangs_below_its_call_and_ends_with_the_run_at_the_lates
         })
     };
     let ended = EventKind::TaskEnded(TaskEnd {
+        tool_calls: 0,
         task_id: "t1".to_owned(),
         call_id: Some("c".to_owned()),
         kind: TaskKind::Shell,

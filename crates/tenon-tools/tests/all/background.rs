@@ -208,7 +208,13 @@ fn a_command_that_cannot_be_registered_is_stopped_again() {
     let handles: Vec<_> = (0..64)
         .map(|n| {
             let kind = tenon_core::TaskKind::Agent;
-            let new = NewTask { kind, call_id: None, description: n.to_string(), output_file: None };
+            let new = NewTask {
+                kind,
+                call_id: None,
+                agent_type: None,
+                description: n.to_string(),
+                output_file: None,
+            };
             bench.tasks.start(new).unwrap()
         })
         .collect();

@@ -240,7 +240,13 @@ fn a_command_that_cannot_be_registered_is_stopped_and_its_file_closed() {
     let full: Vec<_> = (0..64)
         .map(|n| {
             let kind = TaskKind::Agent;
-            let new = NewTask { kind, call_id: None, description: n.to_string(), output_file: None };
+            let new = NewTask {
+                kind,
+                call_id: None,
+                agent_type: None,
+                description: n.to_string(),
+                output_file: None,
+            };
             bench.tasks.start(new).unwrap()
         })
         .collect();

@@ -16,6 +16,7 @@ fn tasks() -> Tasks {
 
 fn task(kind: TaskKind) -> NewTask {
     NewTask {
+        agent_type: None,
         kind,
         call_id: Some("call_1".to_owned()),
         description: "work".to_owned(),
@@ -24,7 +25,13 @@ fn task(kind: TaskKind) -> NewTask {
 }
 
 fn done(status: TaskStatus) -> Settled {
-    Settled { status, summary: "It is over.".to_owned(), detail: "More.".to_owned(), usage: None }
+    Settled {
+        status,
+        summary: "It is over.".to_owned(),
+        detail: "More.".to_owned(),
+        usage: None,
+        tool_calls: 0,
+    }
 }
 
 fn start(tasks: &Tasks, kind: TaskKind) -> TaskHandle {

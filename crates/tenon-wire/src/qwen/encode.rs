@@ -148,6 +148,7 @@ impl QwenEncoder {
                     tool_use_id: task.call_id.as_deref(),
                     kind: task.kind.name(),
                     description: &task.description,
+                    subagent_type: task.agent_type.as_deref(),
                 };
                 sink.line(&Line::System(System::TaskStarted(sink.notice(data))));
             }
@@ -219,6 +220,7 @@ fn write_task_ended(task: &TaskEnd, sink: &mut Sink<'_>) {
         output_file: task.output_file.as_ref().map(|path| path.to_string_lossy()),
         usage: TaskUsage {
             total_tokens: task.usage.map_or(0, |usage| usage.total),
+            tool_uses: task.tool_calls,
             duration_ms: task.duration_ms,
         },
     };

@@ -153,6 +153,9 @@ pub(crate) struct TaskStartedData<'a> {
     /// `shell`, `monitor` or `agent`.
     pub kind: &'a str,
     pub description: &'a str,
+    /// The type of a sub-agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subagent_type: Option<&'a str>,
 }
 
 /// How background work ended.
@@ -173,6 +176,8 @@ pub(crate) struct TaskNotificationData<'a> {
 pub(crate) struct TaskUsage {
     /// Tokens of a sub-agent; 0 for commands.
     pub total_tokens: u64,
+    /// Tools that a sub-agent called; 0 for commands.
+    pub tool_uses: u64,
     pub duration_ms: u64,
 }
 
