@@ -145,6 +145,13 @@ impl WeighedTools {
     }
 }
 
+/// About how many tokens a conversation takes, before any provider has counted it.
+pub fn estimate_tokens(system: &str, tools: &[Arc<ToolSpec>], history: &[Message]) -> u64 {
+    let tools: usize = tools.iter().map(|spec| tool_bytes(spec)).sum();
+    let said: usize = history.iter().map(message_bytes).sum();
+    Context::new().tokens_in(system.len() + tools + said)
+}
+
 fn tool_bytes(spec: &ToolSpec) -> usize {
     spec.name.len() + spec.description.len() + spec.parameters.to_string().len()
 }

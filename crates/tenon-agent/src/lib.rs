@@ -36,6 +36,7 @@ mod terminal;
 mod turn_loop;
 
 pub use agent_type::{AgentType, ToolChoices};
+pub use context::estimate_tokens;
 pub use drain::{Background, DEFAULT_WAIT};
 pub use emitter::Emitter;
 pub use history::{INTERRUPTED, NOT_RUN, Unfinished, close_calls, tell};

@@ -397,10 +397,11 @@ pub enum StdinMode {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InputFormat {
+    /// The prompt, or what the prompt is about
     Text,
-    #[value(hide = true)]
+    /// A client's messages and control requests, one per line
     StreamJson,
-    #[value(hide = true)]
+    /// The same
     StreamChunkJson,
 }
 

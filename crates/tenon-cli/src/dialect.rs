@@ -3,6 +3,7 @@
 
 use tenon_config::Settings;
 use tenon_core::{ErrorClass, Failure};
+use tenon_session::Incoming;
 use tenon_wire::{Dialect, Format};
 
 use crate::args::{OutputFormat, RunArgs, Switch};
@@ -99,6 +100,21 @@ fn check(args: &RunArgs, output: Output) -> Result<(), UsageError> {
             cannot("--raw-ansi", "`openai` has it")
         }
         _ => Ok(()),
+    }
+}
+
+/// Whether nobody has said which dialect it is.
+pub fn is_open(args: &RunArgs, hints: Hints<'_>, settings: &Settings) -> bool {
+    let format = args.output_format.map_or(Format::Text, format_of);
+    named(args, hints).or_else(|| implied(format, hints)).is_none() && settings.dialect.is_none()
+}
+
+/// A client that begins with a chat request speaks `openai`.
+pub fn of_first_line(line: &Incoming, otherwise: Dialect) -> Dialect {
+    let Incoming::Line { bytes, .. } = line else { return otherwise };
+    match serde_json::from_slice::<serde_json::Value>(bytes) {
+        Ok(value) if value.get("type").is_none() && value.get("messages").is_some() => Dialect::OpenAi,
+        _ => otherwise,
     }
 }
 

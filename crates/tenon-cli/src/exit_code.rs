@@ -5,9 +5,10 @@
 
 use std::process::ExitCode;
 
-use tenon_core::{Ending, Outcome};
+use tenon_core::{Ending, Failure, Outcome};
+use tenon_session::Closed;
 
-use crate::stderr::line;
+use crate::stderr::{Reporter, line};
 use crate::stdout::Written;
 
 /// The exit code of a run: success means that the result was written and flushed.
@@ -23,6 +24,31 @@ pub fn exit_code_of(outcome: &Outcome, written: &Written) -> u8 {
                 line(&format!("error[internal]: {message}"));
             }
             outcome.exit_code().max(1)
+        }
+    }
+}
+
+/// The exit code of a session: what its turns came to is in their results.
+pub fn exit_code_of_session(
+    closed: &Closed,
+    failed: Option<&Failure>,
+    written: &Written,
+    reporter: Reporter,
+) -> u8 {
+    let failure = match closed {
+        Closed::Failed(failure) => Some(failure),
+        Closed::InOrder => failed,
+    };
+    if let Some(failure) = failure {
+        reporter.failure(failure);
+    }
+    let code = failure.map_or(0, Failure::exit_code);
+    match written {
+        Written::All => code,
+        Written::ReaderGone => code.max(1),
+        Written::Failed(error) => {
+            line(&format!("error[internal]: stdout could not be written: {error}"));
+            code.max(1)
         }
     }
 }

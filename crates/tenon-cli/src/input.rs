@@ -51,6 +51,12 @@ pub async fn read(
     Ok(Input { prompt, asked, warnings: warning.into_iter().collect() })
 }
 
+/// Only what was given apart from stdin; nothing is no mistake.
+pub fn given(args: &RunArgs, started_in: &Path) -> Result<Input, Failure> {
+    let asked = given_prompt(args, started_in)?;
+    Ok(Input { prompt: asked.clone().unwrap_or_default(), asked, warnings: Vec::new() })
+}
+
 fn given_prompt(args: &RunArgs, started_in: &Path) -> Result<Option<String>, Failure> {
     if let Some(prompt) = &args.prompt {
         return Ok(Some(prompt.clone()));

@@ -10,7 +10,7 @@ use tenon_agent::{
 };
 use tenon_config::{Loaded, McpServers, Surroundings};
 use tenon_contract::Contract;
-use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Message, NoClient, RunInfo, Secrets};
+use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Message, RunInfo, Secrets};
 use tenon_model::Recorder;
 use tenon_session::Place;
 use tenon_tools::{
@@ -43,6 +43,18 @@ pub struct Plan<'a> {
     pub ids: &'a Identity,
     pub telemetry: &'a Telemetry,
     pub origin: session::Origin,
+    /// Whoever may be asked.
+    pub client: Arc<dyn Client>,
+    pub asked: AskedBy,
+}
+
+/// Where the prompt comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedBy {
+    /// Flags, words, a file and stdin.
+    CommandLine,
+    /// A client, line by line: stdin is its own, and there may be no prompt yet.
+    Client,
 }
 
 /// The session's id, and where all other ids of the run come from.
@@ -86,7 +98,10 @@ impl Plan<'_> {
         let system = self.system(offered, &started_in)?;
         let servers = mcp::configured(args, settings, self.here, &started_in, warnings)?;
         let add_dirs = self.add_dirs(&started_in)?;
-        let input = input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?;
+        let input = match self.asked {
+            AskedBy::CommandLine => input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?,
+            AskedBy::Client => input::given(args, &started_in)?,
+        };
         warnings.extend(input.warnings);
         let of_agents = subagents::named_models(&self.loaded.agents);
         let chosen = model::choose(args, settings, self.here, &started_in, &of_agents)?;
@@ -123,7 +138,7 @@ impl Plan<'_> {
         let hooked =
             HookedRun { session: self.ids.session, transcript: None, cwd: &cwd, secrets: &chosen.secrets };
         let hooks = run_hooks::hooks(args, &self.loaded, self.here, hooked)?;
-        let client: Arc<dyn Client> = Arc::new(NoClient);
+        let client = Arc::clone(&self.client);
         let of_run = ToolsOfRun {
             session: self.ids.session,
             permissions: &permissions,
@@ -172,7 +187,7 @@ impl Plan<'_> {
             model: chosen.client,
             system,
             history: session.history,
-            prompt: Some(Message::user(input.prompt)),
+            prompt: (!input.prompt.is_empty()).then(|| Message::user(input.prompt)),
             registry,
             permissions,
             contract,
@@ -230,7 +245,7 @@ impl Plan<'_> {
             here: self.here,
             folder,
             outputs: outputs.clone(),
-            client: Arc::new(NoClient),
+            client: Arc::clone(&self.client),
             trace: self.telemetry.trace(),
             secrets: secrets.clone(),
             reporter: self.reporter,

@@ -2,29 +2,32 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use tenon_agent::{Emitter, Stop};
 use tenon_config::{ExtraSettings, Loaded, MemoryUse, ProjectTrust, Sources, Surroundings};
-use tenon_core::{ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Outcome};
-use tenon_wire::{EncoderOptions, Format};
+use tenon_core::{Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, NoClient, Outcome};
+use tenon_session::Lines;
+use tenon_wire::{EncoderOptions, Format, Lifetime};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::args::{RunArgs, Switch};
+use crate::args::{InputFormat, RunArgs, Switch};
 use crate::dialect::{Hints, Output};
-use crate::exit_code::exit_code_of;
-use crate::plan::{Identity, Plan, VERSION, not_a_folder};
+use crate::exit_code::{exit_code_of, exit_code_of_session};
+use crate::plan::{AskedBy, Identity, Plan, VERSION, not_a_folder};
 use crate::result_file::ResultFile;
 use crate::session::{self, Named, Origin};
 use crate::stderr::{Level, Reporter, line};
 use crate::stdout::{Stdout, Written};
+use crate::stream_session::{self, Common, Connection, LastOutcome};
 use crate::telemetry::Telemetry;
 use crate::usage::{Situation, UsageError};
-use crate::{dialect, signals, surroundings, usage};
+use crate::{dialect, signals, stdin_lines, surroundings, usage};
 
 pub fn main(args: RunArgs) -> u8 {
     let stdin_is_terminal = std::io::stdin().is_terminal();
-    if stdin_is_terminal && !usage::has_prompt(&args) && args.json_schema.is_none() && args.words.is_empty() {
+    let is_bare_call = args.json_schema.is_none() && args.words.is_empty() && !is_session(&args);
+    if stdin_is_terminal && !usage::has_prompt(&args) && is_bare_call {
         return short_help();
     }
     let env_dialect = std::env::var("TENON_DIALECT").ok();
@@ -93,8 +96,20 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
         Ok(loaded) => dialect::output(&args, hints, &loaded.settings),
         Err(_) => Ok(Output::of_flags(&args, hints)),
     };
-    let Output { dialect, format } =
+    let Output { mut dialect, format } =
         output.as_ref().map_or_else(|_| Output::of_flags(&args, hints), |output| *output);
+    let mut lines = is_session(&args).then(stdin_lines::read);
+    let mut first = None;
+    if let (Some(lines), Ok(loaded)) = (&mut lines, &loaded)
+        && dialect::is_open(&args, hints, &loaded.settings)
+    {
+        // The first line may say whose language it is.
+        first = tokio::select! {
+            line = lines.recv() => line,
+            () = stop.cancel().cancelled() => None,
+        };
+        dialect = first.as_ref().map_or(dialect, |line| dialect::of_first_line(line, dialect));
+    }
     let is_streamed = matches!(format, Format::StreamJson | Format::StreamChunkJson);
     let reporter = Reporter { heartbeats: !is_streamed, ..reporter };
     let mut options = EncoderOptions::new(format, ids.session, VERSION);
@@ -102,12 +117,26 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     options.raw_ansi = args.raw_ansi;
     options.partials = args.include_partial_messages;
     options.result_text = args.result_text == Switch::On;
+    if lines.is_some() {
+        options.lifetime = Lifetime::ManyRuns;
+        options.input_format = "stream-json".to_owned();
+    }
     let encoder = tenon_wire::encoder(dialect, options);
     let stdout = Arc::new(Stdout::new(encoder, reporter, stop.clone()));
 
     let settings = loaded.as_ref().ok().map(|loaded| &loaded.settings);
     let telemetry = Telemetry::start(&args, settings, &here, &ids, &mut warnings);
     let sink = telemetry.watch(Arc::clone(&stdout) as Arc<dyn EventSink>);
+    let connection = lines.is_some().then(|| {
+        let lines = Arc::clone(&stdout) as Arc<dyn Lines>;
+        Connection::new(dialect, ids.session, &ids.source, lines, settings)
+    });
+    let client: Arc<dyn Client> = match &connection {
+        Some(connection) => Arc::clone(&connection.peer) as Arc<dyn Client>,
+        None => Arc::new(NoClient),
+    };
+    let asked = if connection.is_some() { AskedBy::Client } else { AskedBy::CommandLine };
+    let settings = settings.cloned().unwrap_or_default();
 
     let plan = match (prepared, loaded, output, named) {
         (Ok(()), Ok(loaded), Ok(_), Ok(named)) => {
@@ -124,6 +153,8 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
                 ids: &ids,
                 telemetry: &telemetry,
                 origin: named.origin,
+                client,
+                asked,
             };
             plan.agent(&mut warnings).await
         }
@@ -131,6 +162,36 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
             Err(failure)
         }
     };
+    if let (Some(connection), Some(lines)) = (connection, lines) {
+        warnings.iter().for_each(|warning| reporter.warn(warning));
+        let (agent, ending) = match plan {
+            Ok((agent, ending)) => (Ok(agent), Some(ending)),
+            Err(failure) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
+            Err(failure) => (Err(failure), None),
+        };
+        let failed = agent.as_ref().err().cloned();
+        let last = LastOutcome::default();
+        let common = Common {
+            args: &args,
+            settings,
+            here: &here,
+            ids: ids.source,
+            sink,
+            agent,
+            last: Arc::clone(&last),
+        };
+        let closed = stream_session::run(common, connection, first, lines, stop).await;
+        let written = stdout.finish();
+        let last = last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ending) = ending {
+            if let Some(outcome) = last {
+                ending.session.finish(&outcome, reporter);
+            }
+            ending.mcp.stop().await;
+        }
+        telemetry.finish(reporter).await;
+        return exit_code_of_session(&closed, failed.as_ref(), &written, reporter);
+    }
     let mut to_end = None;
     let outcome = match plan {
         Ok((agent, ending)) => {
@@ -192,6 +253,8 @@ pub async fn ask(asked: Asked<'_>) -> Arc<Outcome> {
         ids: &ids,
         telemetry: &telemetry,
         origin: Origin::New,
+        client: Arc::new(NoClient),
+        asked: AskedBy::CommandLine,
     };
     let outcome = match plan.agent(&mut warnings).await {
         Ok((agent, ending)) => {
@@ -204,6 +267,11 @@ pub async fn ask(asked: Asked<'_>) -> Arc<Outcome> {
     };
     telemetry.finish(reporter).await;
     outcome
+}
+
+/// A client drives the session over stdin.
+fn is_session(args: &RunArgs) -> bool {
+    args.input_format != InputFormat::Text
 }
 
 fn prepare_result_file(args: &RunArgs) -> Result<(), Failure> {

@@ -15,7 +15,9 @@ const BUFFER: usize = 64 * 1024;
 /// Starts reading. The channel closes at the end of the input, and when it cannot be read any further.
 pub fn read() -> mpsc::Receiver<Incoming> {
     let (sender, receiver) = mpsc::channel(READ_AHEAD);
-    std::thread::spawn(move || read_all(BufReader::with_capacity(BUFFER, io::stdin().lock()), &sender, MAX_LINE));
+    std::thread::spawn(move || {
+        read_all(BufReader::with_capacity(BUFFER, io::stdin().lock()), &sender, MAX_LINE)
+    });
     receiver
 }
 

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use tenon_agent::Stop;
 use tenon_core::{BoxFut, ErrorClass, Event, EventKind, EventSink, Failure};
+use tenon_session::Lines;
 use tenon_wire::Encoder;
 use tokio::sync::Notify;
 
@@ -86,6 +87,17 @@ impl Stdout {
             Some(error) if error.kind() == io::ErrorKind::BrokenPipe => Written::ReaderGone,
             Some(error) => Written::Failed(error),
         }
+    }
+}
+
+impl Lines for Stdout {
+    fn line(&self, line: Vec<u8>) {
+        self.shared.lock().queue.extend_from_slice(&line);
+        self.shared.work.notify_one();
+    }
+
+    fn next_turn(&self, prompt_id: &str) {
+        self.shared.lock().encoder.name_next_turn(prompt_id);
     }
 }
 

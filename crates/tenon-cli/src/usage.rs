@@ -4,9 +4,10 @@
 //! stderr only.
 
 use clap::ValueEnum;
+use tenon_wire::Dialect;
 
-use crate::args::{InputFormat, LaterArgs, RunArgs};
-use crate::dialect::{self, Hints};
+use crate::args::{InputFormat, LaterArgs, OutputFormat, RunArgs};
+use crate::dialect::{self, Hints, Output};
 use crate::manual::print;
 use crate::stderr::line;
 
@@ -133,7 +134,8 @@ fn check_contract(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageE
             "only a headless run ends with the first accepted answer",
         );
     }
-    if args.input_format != InputFormat::Text {
+    let is_claude = Output::of_flags(args, situation.hints).dialect == Dialect::Claude;
+    if args.input_format != InputFormat::Text && !is_claude {
         return refuse(
             "--input-format stream-json",
             "the first accepted answer ends the run, and a session has many turns",
@@ -142,7 +144,7 @@ fn check_contract(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageE
     if args.later.acp {
         return refuse("--acp", "only a headless run ends with the first accepted answer");
     }
-    if !has_prompt(args) && situation.stdin_is_terminal {
+    if !has_prompt(args) && situation.stdin_is_terminal && args.input_format == InputFormat::Text {
         return Err(UsageError::new("`--json-schema` needs a prompt")
             .hint("give one with `-p`, as bare words, or piped to stdin"));
     }
@@ -160,10 +162,25 @@ fn check_prompt(args: &RunArgs) -> Result<(), UsageError> {
 }
 
 fn check_formats(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageError> {
-    if args.input_format != InputFormat::Text {
-        return Err(later(&format!("--input-format {}", value_name(args.input_format))));
+    dialect::check_flags(args, situation.hints)?;
+    if args.input_format == InputFormat::Text {
+        return Ok(());
     }
-    dialect::check_flags(args, situation.hints)
+    let format = format!("`--input-format {}`", value_name(args.input_format));
+    if !matches!(args.output_format, Some(OutputFormat::StreamJson | OutputFormat::StreamChunkJson)) {
+        return Err(UsageError::new(format!("{format} needs an output format of lines"))
+            .hint("add `--output-format stream-json`"));
+    }
+    let refused =
+        [("--result-file", args.result_file.is_some()), ("-", args.words.iter().any(|word| word == "-"))];
+    if let Some((flag, _)) = refused.iter().find(|(_, given)| *given) {
+        return Err(UsageError::new(format!("`{flag}` cannot be used with {format}")));
+    }
+    match Output::of_flags(args, situation.hints).dialect {
+        Dialect::Gemini => Err(UsageError::new(format!("the `gemini` dialect has no {format}"))
+            .hint("`qwen`, `claude` and `openai` have it")),
+        Dialect::Qwen | Dialect::Claude | Dialect::OpenAi => Ok(()),
+    }
 }
 
 fn check_permissions(args: &RunArgs) -> Result<(), UsageError> {

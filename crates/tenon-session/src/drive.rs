@@ -76,6 +76,8 @@ pub trait Host: Send {
         request: &ControlRequest,
         history: &[Message],
     ) -> Result<serde_json::Value, Failure>;
+    /// A turn is over.
+    fn turn_ended(&mut self, outcome: &Arc<Outcome>);
     /// Background work of the whole session ends here.
     fn end(&mut self) -> BoxFut<'_, ()>;
 }
@@ -116,10 +118,22 @@ struct Cancel {
 }
 
 impl<H: Host> Session<H> {
-    pub async fn drive(mut self, mut input: mpsc::Receiver<Incoming>, stop: Stop) -> Closed {
+    /// `first` is a line that somebody has read already.
+    pub async fn drive(
+        mut self,
+        first: Option<Incoming>,
+        mut input: mpsc::Receiver<Incoming>,
+        stop: Stop,
+    ) -> Closed {
         let mut running: Option<Running> = None;
         let mut input_ended = false;
         let mut closed = Closed::InOrder;
+        if let Some(first) = first
+            && let Err(failure) = self.take_in(first, None)
+        {
+            closed = Closed::Failed(failure);
+            input_ended = true;
+        }
         loop {
             while running.is_none()
                 && let Some(turn) = self.queue.pop_front()
@@ -337,6 +351,7 @@ impl<H: Host> Session<H> {
     fn turn_ended(&mut self, ended: Ended, running: Running) {
         self.history = ended.history;
         self.peer.turn_ends();
+        self.host.turn_ended(&ended.outcome);
         for cancel in &running.cancels {
             self.cancelled(cancel, Cancelled::Ok, "the turn was stopped");
         }

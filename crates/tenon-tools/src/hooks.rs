@@ -217,6 +217,7 @@ impl Failed {
     }
 }
 
+#[derive(Clone)]
 struct ReadyRule {
     event: HookEvent,
     matcher: Option<Matcher>,
@@ -225,6 +226,7 @@ struct ReadyRule {
     hooks: Vec<Hook>,
 }
 
+#[derive(Clone)]
 struct Matcher {
     /// Anywhere in the subject.
     part: Regex,
@@ -252,6 +254,21 @@ struct Chosen<'a> {
     hook: &'a Hook,
 }
 
+fn ready(rules: Vec<HookRule>) -> Result<Vec<ReadyRule>, HookError> {
+    rules
+        .into_iter()
+        .map(|rule| {
+            let matcher = Matcher::new(&rule.matcher).map_err(|error| HookError {
+                event: rule.event.name(),
+                matcher: rule.matcher.clone(),
+                why: error.to_string(),
+            })?;
+            let HookRule { event, order, layer, hooks, .. } = rule;
+            Ok(ReadyRule { event, matcher, order, layer, hooks })
+        })
+        .collect()
+}
+
 impl Hooks {
     pub fn none() -> Hooks {
         let shared = Shared {
@@ -264,25 +281,26 @@ impl Hooks {
     }
 
     pub fn new(mut options: HookOptions) -> Result<Hooks, HookError> {
-        let rules = std::mem::take(&mut options.rules)
-            .into_iter()
-            .map(|rule| {
-                let matcher = Matcher::new(&rule.matcher).map_err(|error| HookError {
-                    event: rule.event.name(),
-                    matcher: rule.matcher.clone(),
-                    why: error.to_string(),
-                })?;
-                let HookRule { event, order, layer, hooks, .. } = rule;
-                Ok(ReadyRule { event, matcher, order, layer, hooks })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let rules = ready(std::mem::take(&mut options.rules))?;
+        Ok(Hooks::of(rules, options))
+    }
+
+    /// The same, and these after them.
+    pub fn with_rules(&self, more: Vec<HookRule>) -> Result<Hooks, HookError> {
+        let mut rules = self.shared.rules.clone();
+        rules.extend(ready(more)?);
+        let hooks = Hooks::of(rules, self.shared.options.clone());
+        Ok(Hooks { agent: self.agent.clone(), ..hooks })
+    }
+
+    fn of(rules: Vec<ReadyRule>, options: HookOptions) -> Hooks {
         let common = Common {
             session_id: options.session_id.clone(),
             transcript: options.transcript.clone(),
             cwd: options.cwd.clone(),
         };
         let shared = Shared { rules, options, common, background: Mutex::default() };
-        Ok(Hooks { shared: Arc::new(shared), agent: None })
+        Hooks { shared: Arc::new(shared), agent: None }
     }
 
     fn chosen(&self, input: &HookInput) -> Vec<Chosen<'_>> {
