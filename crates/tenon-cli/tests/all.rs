@@ -63,6 +63,8 @@ mod settings;
 mod signals;
 #[path = "all/stdin.rs"]
 mod stdin;
+#[path = "all/stream_sessions.rs"]
+mod stream_sessions;
 #[path = "all/subagents.rs"]
 mod subagents;
 #[path = "all/telemetry.rs"]

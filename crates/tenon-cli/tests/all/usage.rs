@@ -69,8 +69,6 @@ fn flags_of_later_work_are_refused() {
         (&["--include-hook-events"], "--include-hook-events"),
         (&["--worktree"], "--worktree"),
         (&["--worktree", "x"], "--worktree"),
-        (&["--input-format", "stream-json", "-o", "stream-json"], "--input-format stream-json"),
-        (&["--input-format", "stream-chunk-json", "-o", "stream-json"], "--input-format stream-chunk-json"),
     ];
     for (flags, named) in table {
         // With and without a prompt: a flag that is not there is the first thing to say.
