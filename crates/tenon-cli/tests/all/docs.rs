@@ -45,6 +45,12 @@ fn mcp_guide() {
 }
 
 #[test]
+fn driving_guide() {
+    check_page("docs/guides/driving-tenon.md");
+    check_page("docs/reference/dialects.md");
+}
+
+#[test]
 fn models_and_providers_guide() {
     check_page("docs/guides/models-and-providers.md");
 }
