@@ -99,10 +99,14 @@ impl RunShellCommand {
         let spec = ToolSpec {
             name: NAME.to_owned(),
             description: format!(
-                "Runs a command with `bash -c` and waits for it. There is no terminal and nothing on stdin. It is \
+                "Runs a command with `bash -c` and waits for it. There is {} and nothing on stdin. It is \
                  stopped after {} ms unless `timeout` says otherwise; what it leaves running with its output open is stopped when it \
                  ends. Large outputs are shown in part and kept in a file. With `is_background` it is not waited for: its \
                  output goes to a file, you are told when it ends, and it ends with the run at the latest.",
+                match options.terminal {
+                    ShellTerminal::Pipes => "no terminal",
+                    ShellTerminal::Pty => "a terminal nobody types at",
+                },
                 options.default_timeout.as_millis()
             ),
             parameters: json!({

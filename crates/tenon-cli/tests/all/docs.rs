@@ -87,6 +87,7 @@ fn reference() {
     check_page("docs/reference/settings.md");
     check_page("docs/reference/output.md");
     check_page("docs/reference/tools.md");
+    check_page("docs/reference/shell.md");
 }
 
 /// So that a new page cannot be forgotten above.

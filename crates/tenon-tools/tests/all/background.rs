@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenon_core::{TaskEnd, TaskStatus, ToolErrorKind, ToolOutcome};
-use tenon_tools::{NewTask, Notice, ShellTerminal, StoppedBy, TaskEvent};
+use tenon_core::{SandboxMode, TaskEnd, TaskStatus, ToolErrorKind, ToolOutcome};
+use tenon_tools::{
+    KernelSupport, NewTask, Notice, Sandbox, SandboxOptions, ShellTerminal, StoppedBy, TaskEvent,
+};
 
 use crate::support::{Bench, Setup, is_gone, names_in, object, runtime, until};
 
@@ -349,6 +351,24 @@ fn a_very_long_line_is_told_in_part() {
         }
         assert!((2_000..2_200).contains(&longest), "{longest}");
     });
+}
+
+#[test]
+fn a_terminal_is_in_the_sandbox_too() {
+    let kernel = KernelSupport::here();
+    let mut setup = Setup::default();
+    setup.shell.terminal = ShellTerminal::Pty;
+    // Nothing may be written at all.
+    let options = SandboxOptions { mode: SandboxMode::Auto, ..SandboxOptions::default() };
+    setup.shell.sandbox = Sandbox::prepare(&options, kernel).unwrap();
+    if setup.shell.sandbox.is_none() {
+        return;
+    }
+    let bench = Bench::with(setup);
+    let outcome = bench
+        .ok("run_shell_command", json!({ "command": "[ -t 1 ] && echo on a terminal; touch written; true" }));
+    assert!(outcome.contains("Output: on a terminal\ntouch: "), "{outcome}");
+    assert!(!bench.work().join("written").exists());
 }
 
 #[test]
