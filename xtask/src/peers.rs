@@ -8,6 +8,8 @@ mod every_wire;
 mod full_counts;
 mod llama;
 mod many_runs;
+mod mcp;
+mod node;
 mod promotions;
 mod properties;
 mod python;
@@ -38,6 +40,7 @@ const JOBS: &[Job] = &[
         run: request_types::run,
     },
     Job { name: "every-wire", what: "the contract's tests on the other three wires", run: every_wire::run },
+    Job { name: "mcp", what: "MCP servers and a client of the official packages", run: mcp::run },
     Job { name: "tls", what: "the binary with a TLS server and a proxy", run: tls::run },
     Job { name: "chaos", what: "2,000 runs through a broken network", run: full_counts::chaos },
     Job { name: "markers", what: "1,000 runs leave no payload and no key behind", run: full_counts::markers },

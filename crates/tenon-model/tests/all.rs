@@ -32,6 +32,8 @@ mod gemini_chunking;
 mod gemini_failures;
 #[path = "all/gemini_server.rs"]
 mod gemini_server;
+#[path = "all/media.rs"]
+mod media;
 #[path = "all/network.rs"]
 mod network;
 #[path = "all/request_body.rs"]

@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -354,11 +354,13 @@ fn error(id: &Value, code: i32, message: &str) -> Out {
     Out::Message(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
 }
 
+type Headers = Vec<(String, String)>;
+
 /// A server over HTTP. Each POST is answered with an event stream; a crash closes the connection.
 pub struct McpHttp {
     address: String,
     /// The headers of every request so far.
-    seen: Arc<Mutex<Vec<Vec<(String, String)>>>>,
+    seen: Arc<Mutex<Vec<Headers>>>,
 }
 
 impl McpHttp {
@@ -393,7 +395,7 @@ impl McpHttp {
     }
 }
 
-fn converse(stream: &TcpStream, state: &Mutex<State>, seen: &Mutex<Vec<Vec<(String, String)>>>) {
+fn converse(stream: &TcpStream, state: &Mutex<State>, seen: &Mutex<Vec<Headers>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     while let Ok(Some(request)) = read_request(&mut reader) {
         seen.lock().unwrap().push(request.headers.clone());
@@ -435,8 +437,8 @@ fn converse(stream: &TcpStream, state: &Mutex<State>, seen: &Mutex<Vec<Vec<(Stri
     }
 }
 
-/// Where a log is written.
-pub fn logged(file: &PathBuf) -> Vec<Value> {
+/// What a server wrote down, see [`McpScript::log`].
+pub fn logged(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

@@ -27,10 +27,21 @@ impl Script {
         name: &'static str,
         args: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> Result<Self, Failure> {
+        Self::start_with(python, name, args, [("PYTHONUNBUFFERED", "1")])
+    }
+
+    /// With more variables.
+    pub fn start_with(
+        python: &Path,
+        name: &'static str,
+        args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        variables: impl IntoIterator<Item = (&'static str, impl AsRef<OsStr>)>,
+    ) -> Result<Self, Failure> {
         let log = std::fs::File::create(workspace::target().join("peers").join(format!("{name}.log")))?;
         let mut child = Command::new(python)
             .arg(workspace::script(&format!("{name}.py")))
             .args(args)
+            .envs(variables)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)

@@ -1,0 +1,57 @@
+//! The packages for Node.js that peers are made of: in `target/peers/node`, installed once.
+//!
+//! They come through `npm` with whatever registry it is configured for.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Failure;
+use crate::peers::workspace::target;
+
+/// The folder that has the packages, at these versions.
+pub fn with(pins: &[&str]) -> Result<PathBuf, Failure> {
+    let folder = target().join("peers").join("node");
+    let stamp = folder.join("installed");
+    let wanted = pins.join("\n");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(folder.join("node_modules"));
+    }
+    if !works("node") || !works("npm") {
+        install_node()?;
+    }
+    println!("installing {}", pins.join(" "));
+    std::fs::create_dir_all(&folder)?;
+    let installed = npm(&folder, pins)?;
+    if !installed {
+        return Err(Failure::other(format!("`npm` could not install `{}`", pins.join("`, `"))));
+    }
+    std::fs::write(stamp, wanted)?;
+    Ok(folder.join("node_modules"))
+}
+
+fn npm(folder: &Path, pins: &[&str]) -> Result<bool, Failure> {
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(folder);
+    Ok(npm.args(pins).stdin(Stdio::null()).status()?.success())
+}
+
+fn install_node() -> Result<(), Failure> {
+    println!("installing nodejs and npm");
+    let apt = |args: &[&str]| {
+        let mut apt = Command::new("apt-get");
+        apt.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());
+        apt.status().is_ok_and(|status| status.success())
+    };
+    if apt(&["update"]) && apt(&["install", "-y", "nodejs", "npm"]) && works("node") {
+        return Ok(());
+    }
+    Err(Failure::other(
+        "`node` and `npm` are needed (Debian: `nodejs`, `npm`), and could not be installed here",
+    ))
+}
+
+fn works(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
