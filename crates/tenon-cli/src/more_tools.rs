@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tenon_agent::Agent;
 use tenon_config::{Loaded, Surroundings};
-use tenon_core::{Client, Id, Secrets, Tool};
+use tenon_core::{Client, Secrets, Tool};
 use tenon_tools::{
     Hooks, MoreTools, OutputStore, Permissions, Skill, TodoOptions, WebFetchOptions, more_tools,
 };
@@ -15,7 +15,6 @@ use crate::run_hooks;
 
 /// What these tools know about the run.
 pub struct ToolsOfRun<'a> {
-    pub session: Id,
     pub permissions: &'a Permissions,
     pub client: &'a dyn Client,
     pub hooks: &'a Hooks,
@@ -78,8 +77,7 @@ fn skills(loaded: &Loaded) -> Vec<Skill> {
         .collect()
 }
 
-/// Beside the outputs of the session: `projects/<project>/todos/<session>.json`.
+/// With the outputs of the session, and removed with them.
 fn todo_file(run: &ToolsOfRun<'_>) -> Option<PathBuf> {
-    let project = run.outputs.folder().filter(|_| run.is_kept)?.parent()?.parent()?;
-    Some(project.join("todos").join(format!("{}.json", run.session)))
+    run.outputs.folder().filter(|_| run.is_kept).map(|folder| folder.join("todos.json"))
 }

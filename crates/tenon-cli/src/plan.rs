@@ -135,12 +135,16 @@ impl Plan<'_> {
         .map_err(|error| {
             Failure::new(ErrorClass::Input, format!("a working folder cannot be used: {error}"))
         })?;
-        let hooked =
-            HookedRun { session: self.ids.session, transcript: None, cwd: &cwd, secrets: &chosen.secrets };
+        let home = self.here.tenon_home.as_ref().filter(|_| is_kept);
+        let hooked = HookedRun {
+            session: self.ids.session,
+            transcript: home.map(|home| Place::of(home, &cwd).session_file(self.ids.session)),
+            cwd: &cwd,
+            secrets: &chosen.secrets,
+        };
         let hooks = run_hooks::hooks(args, &self.loaded, self.here, hooked)?;
         let client = Arc::clone(&self.client);
         let of_run = ToolsOfRun {
-            session: self.ids.session,
             permissions: &permissions,
             client: &*client,
             hooks: &hooks,

@@ -239,11 +239,76 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn first<'a, const N: usize>(texts: [Option<&'a str>; N]) -> Option<&'a str> {
+fn first<const N: usize>(texts: [Option<&str>; N]) -> Option<&str> {
     texts.into_iter().flatten().next()
 }
 
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     let kept = first_chars(text, most);
     if kept.len() == text.len() { text.to_owned() } else { format!("{kept} […]") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_strictest_word_of_an_answer_counts_wherever_it_stands() {
+        let says = |text: &str| Reply::from_text(text).map(|reply| reply.says);
+        let deny = |reason: &str| Ok(HookSays::Deny { reason: reason.to_owned() });
+        let table = [
+            ("", Ok(HookSays::Nothing)),
+            ("{}", Ok(HookSays::Nothing)),
+            ("null", Ok(HookSays::Nothing)),
+            (r#"{"decision": null}"#, Ok(HookSays::Nothing)),
+            (r#"{"decision": ""}"#, Ok(HookSays::Nothing)),
+            (r#"{"decision": "approve"}"#, Ok(HookSays::Allow)),
+            (r#"{"decision": "block"}"#, deny("it gave no reason")),
+            (
+                r#"{"decision": "allow", "hookSpecificOutput": {"permissionDecision": "deny"}, "reason": "r"}"#,
+                deny("r"),
+            ),
+            (
+                r#"{"decision": "deny", "hookSpecificOutput": {"permissionDecision": "allow"}, "reason": "r"}"#,
+                deny("r"),
+            ),
+            (
+                r#"{"hookSpecificOutput": {"decision": {"behavior": "deny", "message": "m"}}, "reason": "r"}"#,
+                deny("m"),
+            ),
+        ];
+        for (text, expected) in table {
+            assert_eq!(says(text), expected, "{text}");
+        }
+        for broken in [
+            r#"{"decision": true}"#,
+            r#"{"continue": "no"}"#,
+            r#"{"systemMessage": 1}"#,
+            r#"{"hookSpecificOutput": {"updatedInput": []}}"#,
+            "{",
+        ] {
+            assert!(Reply::from_text(broken).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn what_a_hook_says_is_cut() {
+        let long = "x".repeat(50_000);
+        let text =
+            serde_json::json!({"systemMessage": long, "hookSpecificOutput": {"additionalContext": long}});
+        let reply = Reply::from_text(&text.to_string()).unwrap();
+        assert!(reply.message.is_some_and(|message| message.chars().count() < MAX_MESSAGE_CHARS + 10));
+        assert!(reply.context.is_some_and(|context| context.chars().count() < MAX_CONTEXT_CHARS + 10));
+        let stopped = Reply::from_text(r#"{"continue": false}"#).unwrap();
+        assert_eq!(stopped.stop.as_deref(), Some("it gave no reason"));
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(tenon_testkit::cases(256)))]
+        #[test]
+        fn any_answer_is_read_or_refused(text in ".{0,200}") {
+            let _ = Reply::from_text(&text);
+            let _ = Reply::from_refusal(&text);
+        }
+    }
 }

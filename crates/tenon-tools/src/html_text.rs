@@ -511,8 +511,17 @@ mod tests {
         for piece in
             ["<", "</", "<a", "<a href=\"", "<!--", "<script>", "&", "<ul>", "</script", "<title>", "'"]
         {
-            let page = piece.repeat(200_000);
+            let page = piece.repeat(50_000);
             html_to_text(&page, Style::Markdown);
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(tenon_testkit::cases(256)))]
+        #[test]
+        fn any_text_is_a_page(html in "([<>/&;'\"=a-z ä\n-]|<p>|<a href=|</a>|<li>|<pre>|</pre>|<br>|&amp;|<ul>|</ul>|<!--|-->){0,60}") {
+            html_to_text(&html, Style::Markdown);
+            html_to_text(&html, Style::Plain);
         }
     }
 }

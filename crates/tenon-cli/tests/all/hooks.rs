@@ -102,7 +102,9 @@ fn every_event_of_a_run_is_told_in_its_order_with_its_facts() {
         assert_eq!(line["cwd"], setup_dir(&run), "{line}");
         assert_eq!(line["permission_mode"], "default", "{line}");
         assert!(line["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{line}");
-        assert!(line["transcript_path"].is_string(), "{line}");
+        let transcript = line["transcript_path"].as_str().unwrap();
+        assert!(transcript.ends_with(&format!("{}.jsonl", session.as_str().unwrap())), "{line}");
+        assert!(Path::new(transcript).is_file(), "{line}");
     }
     assert_eq!((&log[0]["source"], &log[0]["model"]), (&json!("startup"), &json!("test-model")));
     assert_eq!(log[1]["prompt"], "Go.");

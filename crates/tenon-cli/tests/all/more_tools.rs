@@ -47,18 +47,19 @@ fn the_list_of_tasks_is_kept_with_the_session_or_not_at_all() {
     );
     assert_eq!(result_of(&kept.run)["permission_denials"], json!([]));
     let session = result_of(&kept.run)["session_id"].as_str().unwrap().to_owned();
-    let files = |run: &tenon_testkit::Run| {
+    let lists = |run: &tenon_testkit::Run| {
         let folders = std::fs::read_dir(run.tenon_home().join("projects")).into_iter().flatten().flatten();
-        folders
-            .flat_map(|project| {
-                std::fs::read_dir(project.path().join("todos")).into_iter().flatten().flatten()
-            })
-            .map(|file| file.file_name().to_string_lossy().into_owned())
+        let sessions = folders.flat_map(|project| {
+            std::fs::read_dir(project.path().join("outputs")).into_iter().flatten().flatten()
+        });
+        sessions
+            .filter(|session| session.path().join("todos.json").is_file())
+            .map(|session| session.file_name().to_string_lossy().into_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(files(&kept.run), [format!("{session}.json")]);
+    assert_eq!(lists(&kept.run), [session]);
     let forgotten = call(tenon().arg("--no-session"), "todo_write", args);
-    assert_eq!(files(&forgotten.run), Vec::<String>::new());
+    assert_eq!(lists(&forgotten.run), Vec::<String>::new());
 }
 
 #[test]
