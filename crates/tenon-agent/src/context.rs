@@ -13,6 +13,8 @@ use crate::schema_mode::Offer;
 const USUAL_BYTES_PER_TOKEN: f64 = 4.0;
 /// Outside of this a count is not one of tokens: a server that counts only what its cache did not hold, or words.
 const PLAUSIBLE_BYTES_PER_TOKEN: (f64, f64) = (0.5, 8.0);
+/// Small requests say little about bytes and tokens: what a server adds to each of them weighs too much.
+const TELLING_BYTES: usize = 4 << 10;
 /// An image counts by its area, not by its bytes: about 1,500 tokens for one of a megapixel.
 const MEDIA_BYTES: usize = 1_500 * USUAL_BYTES_PER_TOKEN as usize;
 
@@ -101,9 +103,11 @@ impl Context {
         if usage.input == 0 {
             return;
         }
-        let (least, most) = PLAUSIBLE_BYTES_PER_TOKEN;
-        let bytes = (load.fixed + load.history) as f64;
-        self.bytes_per_token = (bytes / usage.input as f64).clamp(least, most);
+        let bytes = load.fixed + load.history;
+        if bytes >= TELLING_BYTES {
+            let (least, most) = PLAUSIBLE_BYTES_PER_TOKEN;
+            self.bytes_per_token = (bytes as f64 / usage.input as f64).clamp(least, most);
+        }
         // Reasoning is counted as output, and only what is kept of it goes back.
         let said = usage.output.saturating_sub(usage.reasoning);
         let thoughts: usize = answer.parts.iter().filter(|part| is_thinking(part)).map(part_bytes).sum();
