@@ -174,6 +174,9 @@ impl AgentTool {
         self.template.lineage.add_helper(&outcome, CountMetrics::WithTheCall);
         let mut result = match answer(&outcome, order.known) {
             Ok(text) => ToolOutcome::ok(self.subagents.outputs.keep_end(AGENT_TOOL, text, MAX_ANSWER_CHARS)),
+            Err(_) if ctx.cancel.is_cancelled() => {
+                ToolOutcome::error(ToolErrorKind::Cancelled, "The agent was stopped with the run.")
+            }
             Err((kind, message)) => ToolOutcome::error(kind, message),
         };
         result.metrics = Some(Box::new(outcome.metrics.clone()));
@@ -214,6 +217,7 @@ impl AgentTool {
         let known = order.known.clone();
         let description = order.description;
         let own_id = id.clone();
+        let caller = ctx.cancel.clone();
         tokio::spawn(async move {
             let running = run(agent, sink as Arc<dyn EventSink>);
             tokio::pin!(running);
@@ -227,7 +231,7 @@ impl AgentTool {
             agents.lock().unwrap_or_else(PoisonError::into_inner).remove(&own_id);
             lineage.add_helper(&outcome, CountMetrics::Here);
             drop(place);
-            let is_stopped = task.cancel().is_cancelled();
+            let is_stopped = task.cancel().is_cancelled() || caller.is_cancelled();
             task.settle(settled(&outcome, &known, &description, file, &outputs, is_stopped));
         });
         ToolOutcome::ok(format!(

@@ -266,7 +266,8 @@ fn a_stopped_run_and_one_at_its_limit_stop_their_agents() {
     let seen = stage.play();
     assert_eq!(seen.ending(), Err("interrupted: stop".into()));
     seen.assert_tasks_are_whole();
-    assert_eq!(seen.ends()[0].0, TaskStatus::Cancelled);
+    let stopped = "Background agent \"general-purpose: a task\" was stopped.";
+    assert_eq!(seen.ends(), [(TaskStatus::Cancelled, stopped.to_owned())]);
 
     let mut stage = Stage::new(parts()).waiting(LONG);
     stage.agent.limits = Limits { turns: Cap::AtMost(1), ..Limits::default() };
