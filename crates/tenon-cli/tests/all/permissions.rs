@@ -117,9 +117,12 @@ fn rules_decide_before_the_mode() {
         (allow("Edit(/src/**)"), "write_file", write("src/n.txt"), Runs),
         (allow("Edit(*.md)"), "write_file", write("docs/n.md"), Runs),
         (allow("write_file(src/**)"), "edit", a_call("edit"), Denied),
-        // Commands are not parsed in this version, so no rule about some of them allows any.
-        (allow("Bash(echo *)"), "run_shell_command", shell("echo ran"), Denied),
-        (allow("Bash(git *)"), "run_shell_command", shell("git --version"), Denied),
+        // Allow: commands, with everything they run.
+        (allow("Bash(echo *)"), "run_shell_command", shell("echo ran"), Runs),
+        (allow("Bash(git *)"), "run_shell_command", shell("git --version"), Runs),
+        (allow("Bash(git *)"), "run_shell_command", shell("git --version && touch n"), Denied),
+        (allow("Bash(git *)"), "run_shell_command", shell("git --version > n"), Denied),
+        (allow("Bash(git *)"), "run_shell_command", shell("git -c core.pager=id log"), Denied),
         // Ask: nobody is there to agree.
         (ask("Edit(secrets/**)"), "write_file", write("secrets/n.txt"), Denied),
         (ask("Edit(secrets/**)"), "write_file", write("n.txt"), Runs),
@@ -140,6 +143,14 @@ fn rules_decide_before_the_mode() {
         (deny("Bash(rm *)"), "run_shell_command", shell("true && r\"m\" -f nothing"), Denied),
         (deny("Bash(rm *)"), "run_shell_command", shell("eval 'echo ran'"), Denied),
         (deny("Bash(rm *)"), "run_shell_command", shell("echo ran"), Runs),
+        (deny("Edit(secrets/**)"), "run_shell_command", shell("echo x > secrets/key.txt"), Denied),
+        (deny("Read(.env)"), "run_shell_command", shell("cat .env"), Denied),
+        (
+            deny("WebFetch(domain:example.com)"),
+            "run_shell_command",
+            shell("curl https://www.example.com"),
+            Denied,
+        ),
     ];
     for (permissions, tool, input, fate) in table {
         let settings = json!({"permissions": permissions}).to_string();
@@ -244,9 +255,9 @@ fn the_hint_names_a_flag_that_helps() {
     let called = call(
         example().args(["--allowed-tools", "Bash(git *)"]),
         "run_shell_command",
-        json!({"command": "git status"}),
+        json!({"command": "git status; touch n"}),
     );
-    assert!(called.run.stderr.contains("`Bash(git *)` does not allow commands yet"), "{}", called.run);
+    assert!(called.run.stderr.contains("no allow rule covers it: `touch n`"), "{}", called.run);
     // Quiet is quiet; the client still gets to know.
     let quiet = call(example().arg("-q"), "edit", a_call("edit"));
     assert_eq!(quiet.run.stderr, "");

@@ -132,6 +132,9 @@ impl Rules<'_> {
     fn allow(&mut self, path: &Path, access: BitFlags<AccessFs>) -> Result<(), SandboxError> {
         let Some((file, is_folder)) = open_itself(path) else { return Ok(()) };
         let access = if is_folder { access } else { access & AccessFs::from_file(NEWEST) };
+        if access.is_empty() {
+            return Ok(());
+        }
         (&mut self.ruleset)
             .add_rule(PathBeneath::new(file, access))
             .map(|_| ())
