@@ -53,6 +53,8 @@ mod providers;
 mod replay;
 #[path = "all/result_file.rs"]
 mod result_file;
+#[path = "all/sandbox.rs"]
+mod sandbox;
 #[path = "all/session_crashes.rs"]
 mod session_crashes;
 #[path = "all/sessions.rs"]

@@ -73,8 +73,12 @@ fn observability_guide() {
 
 #[test]
 fn concepts() {
+    check_page("docs/concepts/command-rules.md");
     check_page("docs/concepts/contract.md");
     check_page("docs/concepts/cost-and-context.md");
+    if tenon_tools::KernelSupport::here().landlock > 0 {
+        check_page("docs/concepts/sandbox.md");
+    }
     check_page("docs/concepts/sub-agents.md");
     check_page("docs/concepts/trust.md");
 }
@@ -182,6 +186,7 @@ fn the_command_line_page_lists_every_flag_with_its_default() {
         for flag in
             code(&row[0]).iter().flat_map(|code| code.split(' ')).filter(|word| word.starts_with("--"))
         {
+            let flag = without_value(flag);
             documented.insert(flag.to_owned());
             if let Some(Some(default)) = help.get(flag) {
                 assert!(
@@ -514,7 +519,7 @@ fn flags_of_help(help: &str) -> BTreeMap<String, Option<String>> {
         let is_option = line.starts_with("--") || (line.starts_with('-') && line.get(2..3) == Some(","));
         let named = line.split([' ', ',']).find(|word| word.starts_with("--")).filter(|_| is_option);
         if let Some(flag) = named {
-            current = flag.to_owned();
+            current = without_value(flag).to_owned();
             flags.insert(current.clone(), None);
         }
         if let Some(default) = line.split("[default: ").nth(1).and_then(|rest| rest.split(']').next()) {
@@ -522,6 +527,11 @@ fn flags_of_help(help: &str) -> BTreeMap<String, Option<String>> {
         }
     }
     flags
+}
+
+/// `--sandbox[=MODE]` is `--sandbox`.
+fn without_value(flag: &str) -> &str {
+    flag.split("[=").next().unwrap_or(flag)
 }
 
 /// The place a heading can be linked to, as most sites make it.
