@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::concurrent::held_memory;
+use crate::long_session;
 use crate::many::{By, ManyRuns};
 use crate::measure::{Sample, measure, peak_rss_floor};
 use crate::report::{Goal, Row, Unit, print};
@@ -22,6 +23,9 @@ const RSS_GOAL: f64 = 20e6;
 const FIRST_BYTE_GOAL: f64 = 15e-3;
 /// A fast model sends hundreds of events per second: this keeps a stream below a percent of a core.
 const EVENT_CPU_GOAL: f64 = 5e-6;
+/// A session of many days, most of it summed up long ago.
+const SESSION_BYTES: usize = 50_000_000;
+const SESSION_GOAL: f64 = 300e-3;
 /// A small build agent runs twenty of them.
 const CONCURRENT: usize = 20;
 const CONCURRENT_PSS_GOAL: f64 = 200e6;
@@ -59,6 +63,7 @@ pub fn run(args: &[String]) -> Result<Verdict, Failure> {
     let mut rows = bench.one_turn()?;
     rows.push(bench.first_byte()?);
     rows.push(bench.long_stream()?);
+    rows.extend(bench.long_session()?);
     rows.push(bench.many_at_once()?);
     rows.extend(bench.many_in_one_process()?);
     // Last, when we are at our largest.
@@ -181,6 +186,31 @@ impl Bench<'_> {
         })
     }
 
+    /// A run that goes on with a session of 50 MB, of which little is still sent: how long it takes as a whole,
+    /// and how much memory.
+    fn long_session(&self) -> Result<Vec<Row>, Failure> {
+        let server = ServerProcess::start(Scenario::OneTurn)?;
+        let cwd = self.place.workspace().canonicalize()?;
+        let session = long_session::write(&self.place.tenon_home(), &cwd, SESSION_BYTES)?.to_string();
+        let Some((tenon, _)) = self.subjects.split_first() else { return Ok(Vec::new()) };
+        let mut samples = Vec::with_capacity(self.runs);
+        for _ in 0..self.runs {
+            let mut command = tenon.command(&server.base_url, Output::Text, self.place);
+            samples.push(self.finished(tenon, command.args(["--resume", &session]))?);
+        }
+        let row = |what, goal, unit, value| {
+            let mut values = vec![Some(value)];
+            values.resize(self.subjects.len(), None);
+            Row { what, goal, unit, values }
+        };
+        let wall = median_of(&samples, |sample| sample.wall.as_secs_f64());
+        let peak = median_of(&samples, |sample| sample.peak_rss_bytes as f64);
+        Ok(vec![
+            row("a run in a session of 50 MB: wall", Goal::AtMost(SESSION_GOAL), Unit::Time, wall),
+            row("the same: peak RSS", Goal::AtMost(RSS_GOAL), Unit::Bytes, peak),
+        ])
+    }
+
     /// Memory of many structured runs, all waiting for their model.
     fn many_at_once(&self) -> Result<Row, Failure> {
         let mut values = Vec::new();
@@ -255,7 +285,11 @@ impl Bench<'_> {
     }
 
     fn once(&self, subject: &Subject, base_url: &str, output: Output) -> Result<Sample, Failure> {
-        let sample = measure(&mut subject.command(base_url, output, self.place), &self.place.stderr())?;
+        self.finished(subject, &mut subject.command(base_url, output, self.place))
+    }
+
+    fn finished(&self, subject: &Subject, command: &mut Command) -> Result<Sample, Failure> {
+        let sample = measure(command, &self.place.stderr())?;
         let printed = String::from_utf8_lossy(&sample.output);
         if sample.status.success() && printed.contains("risk") {
             return Ok(sample);

@@ -7,6 +7,7 @@
 
 mod bench;
 mod concurrent;
+mod long_session;
 mod many;
 mod measure;
 mod peers;

@@ -43,6 +43,11 @@ const JOBS: &[Job] = &[
     Job { name: "mcp", what: "MCP servers and a client of the official packages", run: mcp::run },
     Job { name: "tls", what: "the binary with a TLS server and a proxy", run: tls::run },
     Job { name: "chaos", what: "2,000 runs through a broken network", run: full_counts::chaos },
+    Job {
+        name: "sessions",
+        what: "200 cuts of a session resume, 20 killed runs too",
+        run: full_counts::sessions,
+    },
     Job { name: "markers", what: "1,000 runs leave no payload and no key behind", run: full_counts::markers },
     Job { name: "500-runs", what: "many runs in one process keep apart", run: many_runs::run },
     Job {

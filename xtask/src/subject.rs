@@ -55,12 +55,16 @@ impl Place {
         self.root.path().join("schema.json")
     }
 
-    fn workspace(&self) -> PathBuf {
+    pub fn workspace(&self) -> PathBuf {
         self.root.path().join("workspace")
     }
 
     fn home(&self) -> PathBuf {
         self.root.path().join("home")
+    }
+
+    pub fn tenon_home(&self) -> PathBuf {
+        self.home().join(".tenon")
     }
 }
 
@@ -87,7 +91,7 @@ impl Subject {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", place.home())
-            .env("TENON_HOME", place.home().join(".tenon"))
+            .env("TENON_HOME", place.tenon_home())
             .env("OPENAI_BASE_URL", base_url)
             .env("OPENAI_API_KEY", API_KEY)
             .env("OPENAI_MODEL", MODEL)

@@ -94,45 +94,21 @@ fn reader_at(mut file: &File, at: u64) -> io::Result<BufReader<&File>> {
 }
 
 /// Where the lines of compactions begin, without reading any line into memory.
-fn compactions(mut file: &File) -> io::Result<Vec<u64>> {
-    file.seek(SeekFrom::Start(0))?;
+fn compactions(file: &File) -> io::Result<Vec<u64>> {
+    let mut reader = reader_at(file, 0)?;
     let mut found = Vec::new();
-    let mut buffer = vec![0; BUFFER];
-    let mut offset = 0_u64;
-    let mut line_start = 0_u64;
-    // How much of the line's beginning has fitted so far; `None` once it did not, or did whole.
-    let mut fitting = Some(0);
+    let mut start = Vec::with_capacity(COMPACTED_START.len());
+    let mut at = 0;
     loop {
-        let length = match file.read(&mut buffer) {
-            Ok(0) => return Ok(found),
-            Ok(length) => length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let block = &buffer[..length];
-        let mut at = 0;
-        while at < length {
-            match fitting {
-                Some(count) if block[at] == COMPACTED_START[count] => {
-                    at += 1;
-                    fitting = Some(count + 1).filter(|count| *count < COMPACTED_START.len());
-                    if fitting.is_none() {
-                        found.push(line_start);
-                    }
-                }
-                _ => match block[at..].iter().position(|byte| *byte == b'\n') {
-                    Some(newline) => {
-                        at += newline + 1;
-                        line_start = offset + at as u64;
-                        fitting = Some(0);
-                    }
-                    None => {
-                        at = length;
-                        fitting = None;
-                    }
-                },
-            }
+        start.clear();
+        let length = (&mut reader).take(COMPACTED_START.len() as u64).read_until(b'\n', &mut start)?;
+        if length == 0 {
+            return Ok(found);
         }
-        offset += length as u64;
+        if start == COMPACTED_START {
+            found.push(at);
+        }
+        let rest = if start.ends_with(b"\n") { 0 } else { reader.skip_until(b'\n')? };
+        at += (length + rest) as u64;
     }
 }

@@ -12,6 +12,11 @@ pub fn markers(_: &Binary) -> Result<(), Failure> {
     at_full_count("1000", "markers::no_marker_is_found_where_it_does_not_belong")
 }
 
+pub fn sessions(_: &Binary) -> Result<(), Failure> {
+    at_full_count("200", "session_crashes::a_session_cut_at_any_byte_resumes")?;
+    at_full_count("20", "session_crashes::a_run_killed_in_mid_call_is_not_repeated")
+}
+
 fn at_full_count(runs: &str, test: &str) -> Result<(), Failure> {
     let output =
         cargo_test().args(["--quiet", "--", "--exact", test]).env("PROPTEST_CASES", runs).output()?;
