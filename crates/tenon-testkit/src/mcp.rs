@@ -287,6 +287,7 @@ impl State {
                 )]
             }
             "refuse" => vec![error(id, -32602, "I would rather not")],
+            "refuse_at_length" => vec![error(id, -32602, &"no ".repeat(1_000_000))],
             "image" => vec![answer(
                 id,
                 json!({"content": [

@@ -28,7 +28,10 @@ use super::Shared;
 use super::client_transport::ClientTransport;
 use super::progress::{Progress, Tell};
 use super::stdio::{self, Program, Start};
+use crate::output::first_chars;
 
+/// What the model and people are told of a server's reasons.
+const MAX_REASON: usize = 1_000;
 /// What a server may take to let go of a connection.
 const CLOSE: Duration = Duration::from_millis(500);
 
@@ -173,13 +176,13 @@ impl Connection {
 
     async fn no_answer(&self, error: ServiceError) -> NoAnswer {
         match error {
-            ServiceError::McpError(error) => NoAnswer::Refused(error.message.into_owned()),
+            ServiceError::McpError(error) => NoAnswer::Refused(short(&error.message)),
             ServiceError::Cancelled { reason } => {
-                NoAnswer::Refused(reason.unwrap_or_else(|| "it gave the call up".to_owned()))
+                NoAnswer::Refused(reason.map_or("it gave the call up".to_owned(), |reason| short(&reason)))
             }
             ServiceError::TransportClosed => NoAnswer::Lost(self.why_it_ended().await),
             ServiceError::TransportSend(error) => NoAnswer::Lost(root_cause(&error)),
-            other => NoAnswer::Lost(other.to_string()),
+            other => NoAnswer::Lost(short(&other.to_string())),
         }
     }
 
@@ -227,7 +230,7 @@ impl From<ClientInitializeError> for Unopened {
                 Unopened::NoInitialize
             }
             ClientInitializeError::JsonRpcError(error) => {
-                Unopened::Failed(format!("it refused to begin: {}", error.message))
+                Unopened::Failed(format!("it refused to begin: {}", short(&error.message)))
             }
             ClientInitializeError::ConnectionClosed(_) => {
                 Unopened::Failed("the connection ended before it said anything".to_owned())
@@ -239,7 +242,7 @@ impl From<ClientInitializeError> for Unopened {
             ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {
                 Unopened::Failed("its greeting cannot be understood".to_owned())
             }
-            other => Unopened::Failed(other.to_string()),
+            other => Unopened::Failed(short(&other.to_string())),
         }
     }
 }
@@ -330,5 +333,10 @@ fn root_cause(error: &dyn Error) -> String {
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    cause.to_string()
+    short(&cause.to_string())
+}
+
+/// A server's own words, as much of them as a sentence needs.
+fn short(text: &str) -> String {
+    first_chars(text.trim(), MAX_REASON).to_owned()
 }

@@ -142,8 +142,8 @@ impl Server {
         let mut tools = Vec::new();
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
-            let mut request = ListToolsRequest::default();
-            request.params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+            let request = ListToolsRequest::with_param(params);
             let never = Cancel::new();
             let ask = Ask {
                 request: ClientRequest::ListToolsRequest(request),

@@ -173,6 +173,7 @@ fn tools_are_offered_under_the_server_s_name_and_called() {
             "read_file",
             "fail",
             "refuse",
+            "refuse_at_length",
             "structured",
             "any",
         ]);
@@ -185,6 +186,7 @@ fn tools_are_offered_under_the_server_s_name_and_called() {
                 "mcp__s__read_file",
                 "mcp__s__fail",
                 "mcp__s__refuse",
+                "mcp__s__refuse_at_length",
                 "mcp__s__structured",
                 "mcp__s__any"
             ]
@@ -201,6 +203,8 @@ fn tools_are_offered_under_the_server_s_name_and_called() {
         );
         let refused = bench.call("mcp__s__refuse", json!({})).await;
         assert_eq!(refused.content, "The MCP server `s` refused: I would rather not");
+        let wordy = bench.call("mcp__s__refuse_at_length", json!({})).await;
+        assert!(wordy.content.len() < 1_100, "{} bytes", wordy.content.len());
         assert_eq!(bench.warnings(), Vec::<String>::new());
         servers.stop().await;
     });
