@@ -63,10 +63,8 @@ fn a_task_is_told_from_its_start_to_its_end() {
         id.len() == 11 && id.starts_with("bg_") && id[3..].chars().all(|c| c.is_ascii_hexdigit()),
         "{id}"
     );
-    assert_eq!(
-        tasks.running().iter().map(|info| info.task.task_id.clone()).collect::<Vec<_>>(),
-        [id.clone()]
-    );
+    let running: Vec<String> = tasks.running().into_iter().map(|info| info.task.task_id).collect();
+    assert_eq!(running, [id.as_str()]);
     handle.notify("a line".to_owned(), "a line".to_owned());
     handle.settle(done(TaskStatus::Completed));
     let events = events(&tasks);
