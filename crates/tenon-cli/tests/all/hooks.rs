@@ -670,6 +670,57 @@ fn an_async_hook_is_not_waited_for_and_not_asked() {
     assert!(called.run.read("told").contains("PreToolUse"));
 }
 
+#[test]
+fn sub_agents_have_events_of_their_own() {
+    let stop =
+        format!(r#"{LOG}; [ "$(grep -c SubagentStop log)" -gt 1 ] || {{ echo "look again" >&2; exit 2; }}"#);
+    let hooks = json!({ "hooks": {
+        "SubagentStart": [{ "matcher": "explore", "hooks": [command(LOG)] }],
+        "SubagentStop": [{ "matcher": "explore", "hooks": [command(&stop)] }],
+        "PreToolUse": [{ "matcher": "list_directory", "hooks": [command(LOG)] }],
+        "SessionStart": rule(json!([command(LOG)])),
+        "UserPromptSubmit": rule(json!([command(LOG)])),
+        "Stop": rule(json!([command(LOG)])),
+    } });
+    let agent = json!({
+        "description": "look", "prompt": "Look around.", "subagent_type": "explore", "run_in_background": false
+    });
+    let server = Server::start([
+        reply().call("c1", "agent", agent),
+        reply().call("s1", "list_directory", json!({"path": "."})),
+        reply().text("Nothing."),
+        reply().text("Nothing at all."),
+        reply().text("Done."),
+    ]);
+    let run =
+        tenon().home_file(USER, hooks.to_string()).server(&server).args(["-p", "Go.", "-o", "json"]).run();
+    run.assert_code(0);
+    let log = log_of(&run);
+    let told: Vec<(&str, &str)> = log
+        .iter()
+        .map(|line| {
+            (line["hook_event_name"].as_str().unwrap(), line["agent_type"].as_str().unwrap_or_default())
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("SessionStart", ""),
+            ("UserPromptSubmit", ""),
+            ("SubagentStart", "explore"),
+            ("PreToolUse", "explore"),
+            ("SubagentStop", "explore"),
+            ("SubagentStop", "explore"),
+            ("Stop", ""),
+        ]
+    );
+    assert!(log[2]["agent_id"].is_string(), "{}", log[2]);
+    assert_eq!(log[4]["last_assistant_message"], "Nothing.");
+    let sent_back = server.request(3).last_message().to_string();
+    assert!(sent_back.contains("A `SubagentStop` hook does not let you stop yet: look again"), "{sent_back}");
+    assert!(server.request(4).tool_result("c1").contains("Nothing at all."), "{run}");
+}
+
 // --- the final answer
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}"#;
