@@ -31,6 +31,7 @@ pub struct Chosen {
     /// The cassette being written; whether it was written to its end is known only at the end.
     pub recorder: Option<Arc<Recorder>>,
     /// Model, provider and address of the server: the model, then the fallbacks.
+    #[cfg_attr(not(feature = "telemetry"), expect(dead_code, reason = "only telemetry tells of servers"))]
     pub servers: Vec<(String, String, String)>,
     /// Who answers under which model's name: the model, then the fallbacks.
     pub providers: Vec<(String, String)>,
