@@ -79,7 +79,7 @@ pub fn list_all(tenon_home: &Path) -> io::Result<Vec<Listed>> {
 /// The session of this folder that was written last.
 pub fn most_recent(place: &Place, cwd: &Path) -> io::Result<Option<Id>> {
     let mut files = Vec::new();
-    for (path, id) in session_files(place)?.0 {
+    for (path, id) in session_files(place)?.sessions {
         // It may be deleted at this moment.
         let Ok(meta) = path.metadata() else { continue };
         files.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), id, path));
@@ -167,30 +167,36 @@ pub(crate) fn places(tenon_home: &Path) -> io::Result<Vec<Place>> {
     Ok(folders.map(|entry| Place::at(entry.path())).collect())
 }
 
-/// The session files of a place, and the ids of those that somebody says to write.
-pub(crate) fn session_files(place: &Place) -> io::Result<(Vec<(PathBuf, Id)>, HashSet<Id>)> {
+/// What lies in a folder of sessions.
+#[derive(Default)]
+pub(crate) struct Files {
+    pub(crate) sessions: Vec<(PathBuf, Id)>,
+    /// Those that somebody says to write.
+    tagged: HashSet<Id>,
+}
+
+pub(crate) fn session_files(place: &Place) -> io::Result<Files> {
     let entries = match std::fs::read_dir(place.chats()) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Files::default()),
         Err(error) => return Err(error),
     };
-    let mut files = Vec::new();
-    let mut tagged = HashSet::new();
+    let mut files = Files::default();
     for entry in entries.flatten() {
         let path = entry.path();
         match id_of(&path) {
-            Some(id) => files.push((path, id)),
+            Some(id) => files.sessions.push((path, id)),
             None if path.extension().is_some_and(|extension| extension == "pid") => {
-                tagged.extend(path.file_stem().and_then(|stem| Id::parse(stem.to_str()?)));
+                files.tagged.extend(path.file_stem().and_then(|stem| Id::parse(stem.to_str()?)));
             }
             None => {}
         }
     }
-    Ok((files, tagged))
+    Ok(files)
 }
 
 fn all_in(place: &Place) -> io::Result<Vec<Listed>> {
-    let (files, tagged) = session_files(place)?;
+    let Files { sessions: files, tagged } = session_files(place)?;
     let mut sessions: Vec<Listed> =
         files.into_iter().filter_map(|(path, id)| look(place, &path, id, tagged.contains(&id))).collect();
     sort(&mut sessions);

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tenon_core::{
-    DurableEvent, DurableMessage, Event, EventKind, Id, Message, Outcome, Part, Role, Secrets, Timestamp,
-    ToolResult, TurnRecord,
+    DurableEvent, DurableMessage, Event, EventKind, Id, Message, Origin, Outcome, Part, Role, Secrets,
+    Timestamp, ToolResult, TurnRecord,
 };
 
 /// The version of this format. A file of a later one is not touched.
@@ -82,6 +82,11 @@ pub(crate) fn line(record: &TurnRecord, provider: &str, model: &str, secrets: &S
             "messages": messages.iter().map(stored).collect::<Vec<DurableMessage>>(),
         })),
     }
+}
+
+/// Something the model is told that no run recorded.
+pub(crate) fn notice_line(message: Message, secrets: &Secrets) -> Vec<u8> {
+    line(&TurnRecord::UserMessage { message, origin: Origin::Notice }, "", "", secrets)
 }
 
 /// The word for a call that a crash left without a result.

@@ -10,10 +10,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tenon_agent::tell;
 use tenon_core::{Id, Message};
 
 use crate::lock::{Refused, Writer};
-use crate::record::{COMPLETE, Head, closing_line};
+use crate::record::{COMPLETE, Head, closing_line, notice_line};
 use crate::scan::LastLine;
 use crate::session_file::{Entry, Open, Recorder, SessionFile, create_new, mark};
 use crate::shown_history::shown;
@@ -124,7 +125,10 @@ pub fn read(place: &Place, id: Id, asked: Asked<'_>) -> Result<Resumed, SessionE
     Ok(resumed(story, warnings))
 }
 
-fn resumed(story: Story, warnings: Vec<String>) -> Resumed {
+fn resumed(mut story: Story, warnings: Vec<String>) -> Resumed {
+    if let Some(note) = story.gap() {
+        tell(&mut story.history, note);
+    }
     Resumed { head: story.scan.head.map(|read| read.head), history: shown(story.history), warnings }
 }
 
@@ -148,6 +152,10 @@ fn warnings(story: &Story, path: &Path) -> Vec<String> {
         many => Some(format!("{many} lines of `{{}}` cannot be read and are left out; they are still there")),
     };
     warnings.extend(left_out.map(|text| text.replace("{}", &path.display().to_string())));
+    if story.gap().is_some() {
+        let message = "the recording of an earlier run stopped before its end: what it did after that is not in the session";
+        warnings.push(message.to_owned());
+    }
     if !story.interrupted.is_empty() {
         let names: Vec<String> = story.interrupted.iter().map(|name| format!("`{name}`")).collect();
         warnings.push(format!(
@@ -202,9 +210,15 @@ fn put_aside(mut file: &File, from: u64, path: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// Keeps the answers that the calls were given instead of results.
+/// Keeps the answers that the calls were given instead of results, and the note about what was not recorded.
 fn close(open: &mut Open, story: &Story, recorder: &Recorder) -> io::Result<()> {
-    story.closings.iter().try_for_each(|result| open.append(&closing_line(result, &recorder.secrets)))
+    for result in &story.closings {
+        open.append(&closing_line(result, &recorder.secrets))?;
+    }
+    match story.gap() {
+        Some(message) => open.append(&notice_line(message, &recorder.secrets)),
+        None => Ok(()),
+    }
 }
 
 /// What follows the last compaction, under a new first record: complete under its name, or not there.

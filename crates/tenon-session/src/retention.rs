@@ -32,7 +32,7 @@ pub fn clean_once_a_day(tenon_home: &Path, days: u32, now: SystemTime) -> io::Re
     // First, so that others who end at the same time do not look as well.
     File::create(&mark)?.set_modified(now)?;
     for place in places(tenon_home)? {
-        for (path, id) in session_files(&place)?.0 {
+        for (path, id) in session_files(&place)?.sessions {
             if is_older(&path, limit) {
                 match delete(&place, id) {
                     Ok(()) => cleaned.sessions += 1,

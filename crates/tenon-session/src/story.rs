@@ -25,7 +25,16 @@ pub(crate) struct Story {
     pub(crate) last: By,
 }
 
+/// What the model is told where the recording stopped before the run did.
+const GAP: &str = "[Note: what was done after this point in an earlier run was not recorded. Look before you repeat anything.]";
+
 impl Story {
+    /// The same for the record, where there is such a gap at the end.
+    pub(crate) fn gap(&self) -> Option<Message> {
+        let complete = self.scan.head.as_ref().is_none_or(|head| head.recording_complete);
+        (!complete).then(|| Message::user(GAP))
+    }
+
     pub(crate) fn read(file: &File, path: &Path, id: Id, asked: Asked<'_>) -> Result<Story, SessionError> {
         let mut telling = Telling {
             asked,

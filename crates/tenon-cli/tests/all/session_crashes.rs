@@ -250,6 +250,10 @@ fn a_full_disk_costs_the_recording_and_nothing_else() {
         let run = tenon.clone().server(&server).args(["-c", "-p", "Go on"]).run();
         assert_eq!((run.code, run.stdout.as_str()), (0, "Resumed.\n"), "{run}");
         assert!(!server.request(0).body.to_string().contains(NOT_RUN));
+        assert!(
+            server.request(0).user_text().contains("was not recorded. Look before you repeat anything.]")
+        );
+        assert!(run.stderr.contains("what it did after that is not in the session"), "{run}");
         assert_eq!(records(&path)[0]["recording"], "complete");
         assert_eq!(effects(&tenon), ["one", "two", "three"]);
     }
