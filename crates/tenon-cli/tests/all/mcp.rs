@@ -186,8 +186,9 @@ fn what_is_configured_wrongly_is_said_before_anything_is_asked() {
 
 #[test]
 fn a_dead_server_is_a_warning_and_a_slow_one_is_mounted_when_it_comes() {
-    let log = tempfile::tempdir().unwrap();
-    let (gate, log) = (log.path().join("gate"), log.path().join("log"));
+    let setup = tenon();
+    // In the workspace: commands may write nowhere else.
+    let (gate, log) = (setup.workspace().join("gate"), setup.workspace().join("log"));
     let late = McpScript::new(&["echo"]).start(gate.to_str().unwrap()).log(&log);
     let open =
         format!("touch {}; until grep -q tools/list {}; do sleep 0.01; done", gate.display(), log.display());
@@ -199,7 +200,7 @@ fn a_dead_server_is_a_warning_and_a_slow_one_is_mounted_when_it_comes() {
     script.push(reply().call("last", "mcp__late__echo", json!({"text": "at last"})));
     script.push(reply().text("Done."));
     let server = Server::start(script);
-    let run = tenon()
+    let run = setup
         .home_file("settings.json", json!({"timeouts": {"mcpReady": "300ms"}}).to_string())
         .server(&server)
         .args([
