@@ -256,11 +256,7 @@ fn a_message_reaches_a_background_agent() {
     let run = running.wait();
     run.assert_code(0);
     assert_eq!(run.last_json()["result"], "Found.");
-    let heard = server
-        .requests()
-        .into_iter()
-        .filter(|request| request.messages()[1]["content"] == "search")
-        .next_back();
+    let heard = server.requests().into_iter().rfind(|request| request.messages()[1]["content"] == "search");
     let heard = heard.unwrap().last_message()["content"].clone();
     assert_eq!(heard, "The agent that you work for says: try the cellar");
     tasks_are_whole(&run);
