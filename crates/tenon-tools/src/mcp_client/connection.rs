@@ -17,7 +17,7 @@ use rmcp::service::{
     PeerRequestOptions, RequestContext, RunningService, ServiceError,
 };
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use serde_json::Value;
 use tenon_core::{Cancel, McpConnection, TraceContext};
@@ -28,7 +28,10 @@ use super::Shared;
 use super::client_transport::ClientTransport;
 use super::progress::{Progress, Tell};
 use super::stdio::{self, Program, Start};
+use crate::net;
 use crate::output::first_chars;
+
+type HttpError = StreamableHttpError<reqwest::Error>;
 
 /// What the model and people are told of a server's reasons.
 const MAX_REASON: usize = 1_000;
@@ -328,10 +331,16 @@ fn root_uri(folder: &Path) -> String {
 }
 
 /// The innermost reason, which is the one that helps.
-fn root_cause(error: &dyn Error) -> String {
+fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
+    loop {
+        if let Some(StreamableHttpError::Client(error)) = cause.downcast_ref::<HttpError>() {
+            return short(&format!("it was not reached: {}", net::cause(error)));
+        }
+        match cause.source() {
+            Some(inner) => cause = inner,
+            None => break,
+        }
     }
     short(&cause.to_string())
 }

@@ -18,6 +18,7 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use tenon_core::{AnsiStripper, TraceContext};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, ReadBuf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{McpNotice, Shared};
@@ -32,6 +33,8 @@ const MAX_LINE: usize = 16 * 1024 * 1024;
 const AFTER_END_OF_INPUT: Duration = Duration::from_millis(700);
 const AFTER_TERMINATE: Duration = Duration::from_millis(700);
 const AFTER_KILL: Duration = Duration::from_millis(500);
+/// What was written before the end is read at once.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How much of its last words is kept for an error message.
 const TAIL_LINES: usize = 6;
 const TAIL_CHARS: usize = 240;
@@ -55,6 +58,8 @@ pub(super) struct Program {
     /// Whatever it started goes with it.
     group: Option<GroupGuard>,
     last_words: Arc<LastWords>,
+    /// Reads its stderr to the end.
+    listener: JoinHandle<()>,
     overflow: Arc<AtomicBool>,
 }
 
@@ -94,12 +99,13 @@ pub(super) fn start(start: &Start<'_>, shared: &Arc<Shared>) -> Result<(Pipes, P
         return Err("its pipes are missing".to_owned());
     };
     let last_words = Arc::new(LastWords::default());
-    tokio::spawn(drain(stderr, start.server.to_owned(), Arc::clone(&last_words), Arc::clone(shared)));
+    let listener =
+        tokio::spawn(drain(stderr, start.server.to_owned(), Arc::clone(&last_words), Arc::clone(shared)));
     let overflow = Arc::new(AtomicBool::new(false));
     let lines = CappedLines { inner: stdout, in_line: 0, overflow: Arc::clone(&overflow) };
     // The cap is enforced before: a line that was dropped would leave its call waiting.
     let pipes = AsyncRwTransport::new_client(lines, stdin).with_max_line_length(usize::MAX);
-    Ok((pipes, Program { child, group, last_words, overflow }))
+    Ok((pipes, Program { child, group, last_words, listener, overflow }))
 }
 
 impl Program {
@@ -115,6 +121,10 @@ impl Program {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "it closed its output".to_owned(),
         };
+        // Its last words may still be in the pipe; what it started may keep that open.
+        if !self.listener.is_finished() {
+            let _ = timeout(LAST_WORDS, &mut self.listener).await;
+        }
         self.last_words.after(&why)
     }
 
