@@ -11,6 +11,7 @@ use crate::long_session;
 use crate::many::{By, ManyRuns};
 use crate::measure::{Sample, measure, peak_rss_floor};
 use crate::report::{Goal, Row, Unit, print};
+use crate::search::{Searched, searches};
 use crate::serve::{LONG_STREAM_CHUNKS, Scenario, ServerProcess};
 use crate::subject::{Output, Place, Subject};
 use crate::{Failure, Verdict};
@@ -34,6 +35,8 @@ pub const MANY: usize = 500;
 const MANY_RSS_GOAL: f64 = 120e6;
 /// Most of the time of a run is the network's.
 const MANY_RATE_GOAL: f64 = 0.7;
+/// A search in this process should not lose to starting the program made for it.
+const SEARCH_GOAL_RG: f64 = 1.5;
 /// Each is hundreds of exchanges already.
 const MANY_ROUNDS: usize = 7;
 
@@ -66,6 +69,7 @@ pub fn run(args: &[String]) -> Result<Verdict, Failure> {
     rows.extend(bench.long_session()?);
     rows.push(bench.many_at_once()?);
     rows.extend(bench.many_in_one_process()?);
+    rows.extend(bench.searches()?);
     // Last, when we are at our largest.
     let floor = peak_rss_floor(&place.stderr())?;
     let names: Vec<&str> = subjects.iter().map(Subject::name).collect();
@@ -265,6 +269,24 @@ impl Bench<'_> {
         ])
     }
 
+    /// Searches of a large repository, as part of what the `rg` program takes for them.
+    fn searches(&self) -> Result<Vec<Row>, Failure> {
+        let Searched { grep, glob } = searches()?;
+        let row = |what, (ours, rg): (f64, Option<f64>)| {
+            let (goal, unit, value) = match rg {
+                Some(rg) => (Goal::AtMost(SEARCH_GOAL_RG), Unit::Ratio, ours / rg),
+                None => (Goal::None, Unit::Time, ours),
+            };
+            let mut values = vec![Some(value)];
+            values.resize(self.subjects.len(), None);
+            Row { what, goal, unit, values }
+        };
+        Ok(vec![
+            row("grep_search in 50,000 files: wall, × rg", grep),
+            row("glob in 50,000 files: wall, × rg", glob),
+        ])
+    }
+
     /// Every subject in turn, again and again, so that a busy moment of the machine hits all of them.
     fn in_turns(
         &self,
@@ -306,7 +328,7 @@ fn median_of(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> f64 {
     median(samples.iter().map(value).collect())
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => f64::NAN,

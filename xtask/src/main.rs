@@ -12,6 +12,7 @@ mod many;
 mod measure;
 mod peers;
 mod report;
+mod search;
 mod serve;
 mod subject;
 

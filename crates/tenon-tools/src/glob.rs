@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use ignore::WalkState;
 use serde_json::json;
 use tenon_core::{Args, Cancel, ToolKind, ToolOutcome, ToolSpec};
 
@@ -53,25 +54,28 @@ fn find(
     }
     let relative = below(&folder, wanted)?;
     let pattern = walk::pattern(&relative)?;
-    let mut found: Vec<(Reverse<SystemTime>, PathBuf)> = Vec::new();
-    let mut total = 0_usize;
-    for entry in walk::walker(&folder, Ignored::Skipped).build().flatten() {
-        if cancel.is_cancelled() {
-            break;
-        }
-        let is_folder = entry.file_type().is_none_or(|kind| kind.is_dir());
-        let name = entry.path().strip_prefix(&folder).unwrap_or(entry.path());
-        if is_folder || !pattern.is_match(name) || !walk::is_visible(workspace, &entry) {
-            continue;
-        }
-        let modified = entry.metadata().ok().and_then(|meta| meta.modified().ok());
-        found.push((Reverse(modified.unwrap_or(SystemTime::UNIX_EPOCH)), entry.into_path()));
-        total += 1;
-        if found.len() == MAX_CANDIDATES {
-            found.sort();
-            found.truncate(MAX_FILES);
-        }
-    }
+    let candidates = Mutex::new(Candidates::default());
+    walk::walker(&folder, Ignored::Skipped).build_parallel().run(|| {
+        let (folder, pattern, candidates) = (&folder, &pattern, &candidates);
+        Box::new(move |entry| {
+            let Ok(entry) = entry else { return WalkState::Continue };
+            if cancel.is_cancelled() {
+                return WalkState::Quit;
+            }
+            let is_folder = entry.file_type().is_none_or(|kind| kind.is_dir());
+            if !is_folder
+                && pattern.is_match(walk::below(folder, entry.path()))
+                && walk::is_visible(workspace, &entry)
+            {
+                let modified = entry.metadata().ok().and_then(|meta| meta.modified().ok());
+                let modified = modified.unwrap_or(SystemTime::UNIX_EPOCH);
+                candidates.lock().unwrap_or_else(PoisonError::into_inner).add(modified, entry.into_path());
+            }
+            WalkState::Continue
+        })
+    });
+    let Candidates { newest: mut found, total } =
+        candidates.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort();
     found.truncate(MAX_FILES);
     let place = workspace.show(&folder);
@@ -95,6 +99,24 @@ fn find(
         display: Some(display),
         ..ToolOutcome::ok(cap(&workspace.outputs, &spec.name, text, GENERIC))
     })
+}
+
+/// What was found so far, the newest of it.
+#[derive(Default)]
+struct Candidates {
+    newest: Vec<(Reverse<SystemTime>, PathBuf)>,
+    total: usize,
+}
+
+impl Candidates {
+    fn add(&mut self, modified: SystemTime, path: PathBuf) {
+        self.newest.push((Reverse(modified), path));
+        self.total += 1;
+        if self.newest.len() == MAX_CANDIDATES {
+            self.newest.sort();
+            self.newest.truncate(MAX_FILES);
+        }
+    }
 }
 
 /// The pattern relative to the folder. Models also write absolute ones.

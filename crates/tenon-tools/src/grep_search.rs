@@ -1,14 +1,17 @@
 //! `grep_search`: lines of files that match a regular expression.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use globset::GlobMatcher;
+use globset::GlobSet;
 use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use ignore::WalkState;
 use serde_json::json;
 use tenon_core::{Args, Cancel, ToolKind, ToolOutcome, ToolSpec};
 
@@ -71,50 +74,59 @@ fn search(
         .build(pattern)
         .map_err(|error| Refusal::arguments(format!("`{pattern}` is not a regular expression: {error}.")))?;
     let place = walk::start(workspace, &args)?;
-    let mut found = Found::new(limit);
-    let mut searcher = SearcherBuilder::new()
+    let found = Found::new(limit);
+    walk::walker(&place, Ignored::Skipped).build_parallel().run(|| {
+        let mut searcher = searcher();
+        let (found, matcher, names, place) = (&found, &matcher, &names, &place);
+        Box::new(move |entry| {
+            let Ok(entry) = entry else { return WalkState::Continue };
+            if cancel.is_cancelled() {
+                return WalkState::Quit;
+            }
+            let path = entry.path();
+            if found.is_behind_the_last(path) {
+                return WalkState::Skip;
+            }
+            let relative = walk::below(place, path);
+            if !entry.file_type().is_some_and(|kind| kind.is_file())
+                || workspace.is_hidden(path)
+                || names.as_ref().is_some_and(|names| !names.matches(relative, path))
+            {
+                return WalkState::Continue;
+            }
+            let Ok(file) = File::open(path) else { return WalkState::Continue };
+            let mut sink = LineSink {
+                hits: Hits::default(),
+                limit,
+                matcher,
+                path,
+                workspace,
+                name: None,
+                binary: false,
+            };
+            // A file that cannot be read to its end shows what was found until then.
+            let _ = searcher.search_reader(matcher, Cancellable { inner: file, cancel }, &mut sink);
+            if !sink.binary && !sink.hits.lines.is_empty() {
+                found.add(path, sink.hits);
+            }
+            WalkState::Continue
+        })
+    });
+    Ok(ToolOutcome::ok(found.text(pattern, &workspace.show(&place))))
+}
+
+fn searcher() -> Searcher {
+    SearcherBuilder::new()
         .line_number(true)
         .line_terminator(LineTerminator::crlf())
         .binary_detection(BinaryDetection::quit(0))
         .heap_limit(Some(MAX_LINE_BYTES))
-        .build();
-    // In the order of paths: two searches of the same files give the same answer.
-    for entry in walk::walker(&place, Ignored::Skipped).sort_by_file_path(Path::cmp).build().flatten() {
-        if cancel.is_cancelled() || found.full {
-            break;
-        }
-        let path = entry.path();
-        let relative = path.strip_prefix(&place).unwrap_or(path);
-        if !entry.file_type().is_some_and(|kind| kind.is_file())
-            || workspace.is_hidden(path)
-            || names.as_ref().is_some_and(|names| !names.matches(relative, path))
-        {
-            continue;
-        }
-        let Ok(file) = File::open(path) else { continue };
-        let before = found.lines.len();
-        let sink =
-            LineSink { found: &mut found, matcher: &matcher, name: workspace.show(path), binary: false };
-        // A file that cannot be read to its end shows what was found until then.
-        let binary = search_file(&mut searcher, file, cancel, sink);
-        if binary {
-            found.forget_after(before);
-        }
-    }
-    Ok(ToolOutcome::ok(found.text(pattern, &workspace.show(&place))))
-}
-
-/// True if the file turned out to be binary.
-fn search_file(searcher: &mut Searcher, file: File, cancel: &Cancel, mut sink: LineSink<'_>) -> bool {
-    let source = Cancellable { inner: file, cancel };
-    let matcher = sink.matcher;
-    let _ = searcher.search_reader(matcher, source, &mut sink);
-    sink.binary
+        .build()
 }
 
 /// `*.rs` is about names, `src/**` about paths.
 struct NameFilter {
-    pattern: GlobMatcher,
+    pattern: GlobSet,
     whole_path: bool,
 }
 
@@ -133,58 +145,115 @@ impl NameFilter {
     }
 }
 
-/// The matching lines so far, within the caps.
+/// The matching lines so far. Files are searched side by side and shown in the order of their paths, so
+/// that two searches of the same files give the same answer.
 struct Found {
     limit: u64,
+    files: Mutex<Files>,
+    /// Set once the caps are reached: then only files before the last one matter.
+    is_full: AtomicBool,
+}
+
+#[derive(Default)]
+struct Files {
+    by_path: BTreeMap<PathBuf, Hits>,
+    sum: Size,
+}
+
+/// The matching lines of one file, as many as can be shown at all.
+#[derive(Default)]
+struct Hits {
     lines: Vec<String>,
+    size: Size,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Size {
+    lines: u64,
     chars: usize,
-    /// No more lines fit; there was at least one more.
-    full: bool,
+}
+
+impl Size {
+    /// Whether nothing more fits.
+    fn is_full(self, limit: u64) -> bool {
+        self.lines >= limit.min(GENERIC.lines as u64) || self.chars >= GENERIC.chars
+    }
+
+    fn plus(self, line: &str) -> Size {
+        Size { lines: self.lines + 1, chars: self.chars + line.chars().count() + 1 }
+    }
+
+    fn fits(self, limit: u64) -> bool {
+        self.lines <= limit.min(GENERIC.lines as u64) && self.chars <= GENERIC.chars
+    }
 }
 
 impl Found {
     fn new(limit: u64) -> Found {
-        Found { limit, lines: Vec::new(), chars: 0, full: false }
+        Found { limit, files: Mutex::default(), is_full: AtomicBool::new(false) }
     }
 
-    fn add(&mut self, line: String) {
-        let length = line.chars().count() + 1;
-        let fits = (self.lines.len() as u64) < self.limit
-            && self.lines.len() < GENERIC.lines
-            && self.chars + length <= GENERIC.chars;
-        if fits {
-            self.chars += length;
-            self.lines.push(line);
-        } else {
-            self.full = true;
+    fn add(&self, path: &Path, hits: Hits) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.sum.lines += hits.size.lines;
+        files.sum.chars += hits.size.chars;
+        files.by_path.insert(path.to_owned(), hits);
+        // The last file goes when those before it fill the answer, and one more line.
+        while let Some(last) = files.by_path.last_entry() {
+            let size = last.get().size;
+            let rest = Size { lines: files.sum.lines - size.lines, chars: files.sum.chars - size.chars };
+            if !rest.is_full(self.limit.saturating_add(1)) {
+                break;
+            }
+            files.by_path.pop_last();
+            files.sum = rest;
+            self.is_full.store(true, Ordering::Relaxed);
         }
     }
 
-    fn forget_after(&mut self, count: usize) {
-        self.chars -= self.lines.drain(count..).map(|line| line.chars().count() + 1).sum::<usize>();
-        self.full = false;
+    /// Whether nothing at or below this path would be shown.
+    fn is_behind_the_last(&self, path: &Path) -> bool {
+        self.is_full.load(Ordering::Relaxed) && {
+            let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.by_path.last_key_value().is_some_and(|(last, _)| path > last.as_path())
+        }
     }
 
     fn text(&self, pattern: &str, place: &str) -> String {
-        let count = self.lines.len();
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut size = Size::default();
+        let mut text = String::new();
+        let mut is_cut = self.is_full.load(Ordering::Relaxed);
+        for line in files.by_path.values().flat_map(|hits| &hits.lines) {
+            let next = size.plus(line);
+            if !next.fits(self.limit) {
+                is_cut = true;
+                break;
+            }
+            size = next;
+            text.push_str(line);
+            text.push('\n');
+        }
+        let count = size.lines;
         if count == 0 {
             return format!("No matches for `{pattern}` in `{place}`.");
         }
         let lines = if count == 1 { "line matches" } else { "lines match" };
-        let more = if self.full { "The first " } else { "" };
-        let mut text =
-            format!("{more}{count} {lines} `{pattern}` in `{place}`:\n{}\n", self.lines.join("\n"));
-        if self.full {
-            text.push_str("[there are more; a narrower pattern, `glob` or `path` shows them]\n");
-        }
-        text
+        let more = if is_cut { "The first " } else { "" };
+        let rest =
+            if is_cut { "[there are more; a narrower pattern, `glob` or `path` shows them]\n" } else { "" };
+        format!("{more}{count} {lines} `{pattern}` in `{place}`:\n{text}{rest}")
     }
 }
 
 struct LineSink<'a> {
-    found: &'a mut Found,
+    hits: Hits,
+    limit: u64,
     matcher: &'a RegexMatcher,
-    name: String,
+    path: &'a Path,
+    workspace: &'a Workspace,
+    /// As it is shown, once there is something to show.
+    name: Option<String>,
     binary: bool,
 }
 
@@ -196,8 +265,12 @@ impl Sink for LineSink<'_> {
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let start = self.matcher.find(bytes).ok().flatten().map_or(0, |found| found.start());
         let number = matched.line_number().unwrap_or_default();
-        self.found.add(format!("{}:{number}:{}", self.name, excerpt(bytes, start)));
-        Ok(!self.found.full)
+        let name = self.name.get_or_insert_with(|| self.workspace.show(self.path));
+        let line = format!("{name}:{number}:{}", excerpt(bytes, start));
+        self.hits.size = self.hits.size.plus(&line);
+        self.hits.lines.push(line);
+        // One line more than is shown, so that it is known that there is one.
+        Ok(self.hits.size.fits(self.limit))
     }
 
     fn binary_data(&mut self, _searcher: &Searcher, _offset: u64) -> Result<bool, io::Error> {

@@ -1,8 +1,10 @@
 //! Walks a folder the way all search tools see it: without ignored files, hidden ones and links out of it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::{DirEntry, WalkBuilder};
 
 use crate::Workspace;
@@ -46,11 +48,22 @@ pub(crate) fn start(workspace: &Workspace, args: &ArgReader<'_>) -> Result<PathB
     if path.exists() { Ok(path) } else { Err(Refusal::failed(format!("There is no folder `{given}`."))) }
 }
 
+/// The part of an entry's path below the folder that is walked. By bytes: it is asked for every file of a
+/// tree, and taking paths apart costs more than reading the folder.
+pub(crate) fn below<'p>(folder: &Path, path: &'p Path) -> &'p Path {
+    let whole = path.as_os_str().as_bytes();
+    match whole.strip_prefix(folder.as_os_str().as_bytes()) {
+        Some(rest) => Path::new(OsStr::from_bytes(rest.strip_prefix(b"/").unwrap_or(rest))),
+        None => path,
+    }
+}
+
 /// A file pattern in which `*` stops at a slash and `**` does not.
-pub(crate) fn pattern(text: &str) -> Result<GlobMatcher, Refusal> {
+pub(crate) fn pattern(text: &str) -> Result<GlobSet, Refusal> {
+    // A set of one: unlike a lone pattern it compares endings such as `*.rs` without a regular expression.
     GlobBuilder::new(text)
         .literal_separator(true)
         .build()
-        .map(|glob| glob.compile_matcher())
+        .and_then(|glob| GlobSetBuilder::new().add(glob).build())
         .map_err(|error| Refusal::arguments(format!("`{text}` is not a file pattern: {}.", error.kind())))
 }

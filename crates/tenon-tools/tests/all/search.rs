@@ -175,3 +175,28 @@ fn files_that_rules_forbid_are_not_found() {
     assert_eq!(bench.ok("list_directory", json!({ "path": "." })), "In `.`:\nopen.txt\n");
     assert_eq!(bench.error("read_file", json!({ "file_path": "id.pen" })).1, "There is no file `id.pen`.");
 }
+
+#[test]
+fn files_are_searched_side_by_side_and_shown_in_order() {
+    let bench = Bench::new();
+    for number in 0..400 {
+        bench.file(&format!("d{:02}/f{number:03}.txt", number % 20), "hit\nmiss\nhit\nhit\n");
+    }
+    let first = bench.ok("grep_search", json!({ "pattern": "hit" }));
+    let mut shown: Vec<&str> = first.lines().filter(|line| line.contains(".txt:")).collect();
+    assert_eq!(shown.len(), 1_000);
+    assert!(shown[0].starts_with("d00/f000.txt:1:") && shown[3].starts_with("d00/f020.txt:1:"), "{shown:?}");
+    assert!(first.contains("there are more"));
+    let before = shown.clone();
+    shown.sort_unstable();
+    assert_eq!(shown, before);
+    for _ in 0..5 {
+        assert_eq!(bench.ok("grep_search", json!({ "pattern": "hit" })), first);
+        let few = bench.ok("grep_search", json!({ "pattern": "hit", "limit": 4 }));
+        let lines: Vec<&str> = few.lines().filter(|line| line.contains(".txt:")).collect();
+        assert_eq!(lines, before[..4]);
+        assert!(few.starts_with("The first 4 lines match"), "{few}");
+    }
+    let all = bench.ok("grep_search", json!({ "pattern": "miss" }));
+    assert!(all.starts_with("400 lines match") && !all.contains("there are more"), "{all}");
+}
