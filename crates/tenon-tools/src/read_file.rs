@@ -159,13 +159,6 @@ fn unreadable(given: &str, error: &io::Error) -> Refusal {
 
 fn refuse_binary(given: &str, start: &[u8]) -> Result<(), Refusal> {
     let refuse = |what: &str| Err(Refusal::new(ToolErrorKind::Failed, format!("`{given}` is {what}.")));
-    let is_image = [&b"\x89PNG\r\n\x1a\n"[..], b"\xff\xd8\xff", b"GIF87a", b"GIF89a"]
-        .iter()
-        .any(|magic| start.starts_with(magic))
-        || (start.starts_with(b"RIFF") && start.get(8..12) == Some(b"WEBP"));
-    if is_image {
-        return refuse("an image, and images cannot be shown yet");
-    }
     if start.starts_with(b"%PDF-") {
         return refuse("a PDF document, and those cannot be shown yet");
     }
@@ -173,7 +166,7 @@ fn refuse_binary(given: &str, start: &[u8]) -> Result<(), Refusal> {
         return refuse("text in UTF-16, and only UTF-8 can be shown; `iconv` can convert it");
     }
     if start[..start.len().min(SNIFFED)].contains(&0) {
-        return refuse("a binary file, and only text can be shown");
+        return refuse("a binary file, and only text and images can be shown");
     }
     Ok(())
 }

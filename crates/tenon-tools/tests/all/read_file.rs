@@ -77,8 +77,6 @@ fn what_is_no_text_is_refused() {
     let bench = Bench::new();
     let table: &[(&[u8], &str)] = &[
         (b"\x7fELF\x00\x01", "a binary file"),
-        (b"\x89PNG\r\n\x1a\nrest", "an image"),
-        (b"\xff\xd8\xff\xe0", "an image"),
         (b"%PDF-1.7", "a PDF document"),
         (b"\xff\xfea\x00", "UTF-16"),
     ];
