@@ -16,7 +16,7 @@ pub fn can_be_written(folder: &Path) -> bool {
 
 /// How far local time is ahead of UTC at a moment, both in seconds; 0 where nobody knows.
 pub fn utc_offset_at(unix_seconds: i64) -> i64 {
-    let Ok(time) = libc::time_t::try_from(unix_seconds) else { return 0 };
+    let time: libc::time_t = unix_seconds;
     let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
     #[expect(unsafe_code, reason = "the standard library knows no local time")]
     // SAFETY: both pointers are to values that outlive the call; all zeroes is a valid `tm`, whatever the call does.
