@@ -14,8 +14,6 @@ use crate::args::RunArgs;
 /// Settings that this version does not act on, each with a warning.
 pub fn unsupported(settings: &Settings) -> Vec<String> {
     let idle = [
-        ("timeouts.canUseTool", settings.timeouts.can_use_tool.is_some()),
-        ("timeouts.hookCallback", settings.timeouts.hook_callback.is_some()),
         ("timeouts.mcpMessage", settings.timeouts.mcp_message.is_some()),
         ("timeouts.shutdown", settings.timeouts.shutdown.is_some()),
     ];

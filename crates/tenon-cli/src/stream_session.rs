@@ -301,6 +301,15 @@ impl Host for StreamHost {
         }
     }
 
+    fn promote(&mut self, call_id: String) -> BoxFut<'static, Result<Value, Failure>> {
+        let tasks = self.common().map(|common| common.background.tasks.clone());
+        Box::pin(async move {
+            let promoted = tasks?.promote(&call_id).await;
+            let task_id = promoted.map_err(|error| Failure::new(ErrorClass::Input, error.to_string()))?;
+            Ok(json!({ "subtype": "promote_task", "task_id": task_id }))
+        })
+    }
+
     fn turn_ended(&mut self, outcome: &Arc<Outcome>) {
         self.turns += 1;
         self.used.add(outcome.usage());
@@ -323,7 +332,6 @@ fn named(request: &ControlRequest) -> &'static str {
         ControlRequest::SetEffort { .. } => "`set_effort`",
         ControlRequest::McpReconnect { .. } => "`mcp_reconnect`",
         ControlRequest::McpToggle { .. } => "`mcp_toggle`",
-        ControlRequest::PromoteTask { .. } => "`promote_task`",
         _ => "this request",
     }
 }

@@ -76,6 +76,8 @@ pub trait Host: Send {
         request: &ControlRequest,
         history: &[Message],
     ) -> Result<serde_json::Value, Failure>;
+    /// Puts the running command of a call in the background. Ends when it is known what came of it.
+    fn promote(&mut self, call_id: String) -> BoxFut<'static, Result<serde_json::Value, Failure>>;
     /// A turn is over.
     fn turn_ended(&mut self, outcome: &Arc<Outcome>);
     /// Background work of the whole session ends here.
@@ -207,6 +209,10 @@ impl<H: Host> Session<H> {
                 if let ControlRequest::Initialize(wanted) = &*request {
                     self.speaks(wanted.protocol_version.as_deref())?;
                 }
+                if let ControlRequest::PromoteTask { call_id } = &*request {
+                    self.promote(id, call_id.clone());
+                    return Ok(());
+                }
                 let answer = self.answer_control(&request, running.as_deref_mut());
                 let answer = match &answer {
                     Ok(value) => Ok(value),
@@ -230,6 +236,17 @@ impl<H: Host> Session<H> {
             }
         }
         Ok(())
+    }
+
+    /// The command has to be asked, which takes its turn: the answer follows when there is one.
+    fn promote(&mut self, id: String, call_id: String) {
+        let promoted = self.host.promote(call_id);
+        let (lines, replies) = (Arc::clone(&self.lines), self.replies.clone());
+        tokio::spawn(async move {
+            let answer = promoted.await;
+            let answer = answer.as_ref().map_err(|failure| failure.message.as_str());
+            lines.line(replies.control_response(&id, answer));
+        });
     }
 
     fn queue_turn(&mut self, turn: Turn, number: u64) -> Result<(), Failure> {

@@ -246,3 +246,41 @@ fn a_session_needs_lines_to_answer_with() {
     run.assert_code(2);
     assert!(run.stderr.contains("the `gemini` dialect has no `--input-format stream-json`"), "{run}");
 }
+
+#[test]
+fn a_running_command_is_put_in_the_background_and_outlives_its_turn() {
+    let wait = "echo started; until [ -e go ]; do sleep 0.05; done; echo over";
+    let server = Server::start([
+        reply().call("c1", "run_shell_command", json!({"command": wait})),
+        reply().text("It runs."),
+        reply().text("It is over."),
+    ]);
+    let mut client = driven(&server, &["-y", "--include-partial-messages"]);
+    client.write_json(&user("start it"));
+    client.json_where(is("assistant"));
+    // The call may not have begun when its message is out.
+    let promoted = loop {
+        client.write_json(&control("p", json!({"subtype": "promote_task", "tool_use_id": "c1"})));
+        let answer = answer(&mut client, "p");
+        if answer["subtype"] == "success" {
+            break answer;
+        }
+        assert_eq!(answer["error"], "no command runs for the call `c1`");
+    };
+    let task = promoted["response"]["task_id"].as_str().unwrap().to_owned();
+    assert_eq!(client.json_where(is("result"))["result"], "It runs.");
+    client.write_json(&control("none", json!({"subtype": "promote_task", "tool_use_id": "c9"})));
+    assert_eq!(answer(&mut client, "none")["error"], "no command runs for the call `c9`");
+    client.write_json(&user("and now?"));
+    assert_eq!(client.json_where(is("result"))["result"], "It is over.");
+    client.close_stdin();
+    let run = client.wait();
+    assert_eq!(run.code, 0, "{run}");
+    let ends: Vec<Value> =
+        run.json_lines().into_iter().filter(|line| line["subtype"] == "task_notification").collect();
+    assert_eq!(ends.len(), 1, "{run}");
+    assert_eq!(
+        (&ends[0]["data"]["task_id"], &ends[0]["data"]["status"]),
+        (&json!(task), &json!("cancelled"))
+    );
+}

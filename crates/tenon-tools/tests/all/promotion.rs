@@ -224,12 +224,9 @@ fn a_file_that_cannot_be_made_is_not_tried_again_and_the_loss_is_counted() {
         let (end, notice) = end(&bench).await;
         assert_eq!((end.status, end.output_file), (TaskStatus::Completed, None));
         let told = notice.unwrap().told;
-        assert!(
-            told.contains(
-                "17 bytes of its output (3 pieces) could not be kept: There is no folder for outputs."
-            ),
-            "{told}"
-        );
+        // How many pieces it came in is the machine's to decide.
+        assert!(told.contains("17 bytes of its output ("), "{told}");
+        assert!(told.contains(" pieces) could not be kept: There is no folder for outputs."), "{told}");
         assert!(told.ends_with("early\nlate\nlater\n"), "{told}");
     });
 }
