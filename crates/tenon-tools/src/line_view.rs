@@ -27,12 +27,21 @@ impl LineView {
                 }
                 None => self.line.push_str(text),
             }
+            self.let_go(out);
         } else {
             text.chars().for_each(|c| self.step(c, out));
         }
-        if self.line.len() > LONGEST_LINE {
-            out.push_str(&self.line);
-            self.line.clear();
+    }
+
+    /// What is too long to be written over is final, wherever the pieces end that it came in.
+    fn let_go(&mut self, out: &mut String) {
+        while self.line.len() > LONGEST_LINE {
+            let mut end = LONGEST_LINE + 1;
+            while !self.line.is_char_boundary(end) {
+                end += 1;
+            }
+            out.push_str(&self.line[..end]);
+            self.line.drain(..end);
         }
     }
 
@@ -58,6 +67,7 @@ impl LineView {
                     self.line.clear();
                 }
                 self.line.push(c);
+                self.let_go(out);
             }
         }
     }

@@ -510,12 +510,12 @@ const WRAPPERS: &[&str] = &[
     "case x in x) {};; esac",
     "f() { {}; }; f",
     "echo $( {} )",
-    "echo \"$({})\"",
-    "echo ${x:-$({})}",
+    "echo \"$( {} )\"",
+    "echo ${x:-$( {} )}",
     "cat <({})",
-    "cat <<E\n$({})\nE",
-    "x=$({})",
-    "[[ -n $({}) ]]",
+    "cat <<E\n$( {} )\nE",
+    "x=$( {} )",
+    "[[ -n $( {} ) ]]",
     "env {}",
     "env -i {}",
     "env A=1 {}",
@@ -584,7 +584,11 @@ proptest! {
         // A wrapper that takes words gets words only.
         for wrapper in &wrappers {
             let takes_words = !hidden.contains([';', '|', '&', '(', '\n', '!', '>', '<', '{', '}']) && !hidden.starts_with("time ") && !hidden.contains('=');
-            let is_syntax = !wrapper.ends_with(" {}") && *wrapper != "find . -exec {} \\;" || ["! {}", "time {}"].contains(wrapper) || wrapper.contains([';', '|', '&']);
+            let is_find = *wrapper == "find . -exec {} \\;";
+            let is_syntax = !is_find
+                && (!wrapper.ends_with(" {}")
+                    || ["! {}", "time {}"].contains(wrapper)
+                    || wrapper.contains([';', '|', '&']));
             if is_syntax || takes_words {
                 hidden = wrapped(wrapper, &hidden);
             }
