@@ -215,8 +215,8 @@ struct Walker<'a> {
     line: CommandLine,
     shell: Shell,
     depth: usize,
-    /// Whether two opening brackets stand next to each other with only space between them.
-    has_parted_brackets: bool,
+    /// The text that positions are about.
+    source: String,
     /// Within loops and functions, which may run more than once.
     repeats: usize,
     /// Names read by arithmetic, which evaluates what they hold.
@@ -233,7 +233,7 @@ impl<'a> Walker<'a> {
             fill,
             line: CommandLine::default(),
             shell: Shell::Bash,
-            has_parted_brackets: false,
+            source: String::new(),
             depth: 0,
             repeats: 0,
             computed: HashSet::new(),
@@ -256,11 +256,12 @@ impl<'a> Walker<'a> {
             return Err(Unreadable::TooDeep);
         }
         self.depth += 1;
-        self.has_parted_brackets |= has_parted_brackets(text);
         let program = syntax(text)?;
+        let outer = std::mem::replace(&mut self.source, text.to_owned());
         for list in &program.complete_commands {
             self.list(list)?;
         }
+        self.source = outer;
         self.depth -= 1;
         Ok(())
     }
@@ -307,9 +308,11 @@ impl<'a> Walker<'a> {
             CompoundCommand::Arithmetic(arithmetic) => {
                 self.only_bash("((");
                 // The parser takes `( (rm) )`, a shell within a shell, for arithmetic.
-                if self.has_parted_brackets
-                    || brush_parser::arithmetic::parse(&arithmetic.expr.value).is_err()
-                {
+                let span = &arithmetic.loc;
+                let length = span.end.index.saturating_sub(span.start.index);
+                let text: String = self.source.chars().skip(span.start.index).take(length).collect();
+                let is_one = text.starts_with("((") && text.ends_with("))");
+                if !is_one || brush_parser::arithmetic::parse(&arithmetic.expr.value).is_err() {
                     self.unknowable("`((…))` may be commands in brackets".to_owned());
                 }
                 self.compute(&arithmetic.expr.value)
@@ -681,14 +684,6 @@ fn name_of(assignment: &Assignment) -> &str {
     match &assignment.name {
         AssignmentName::VariableName(name) | AssignmentName::ArrayElementName(name, _) => name,
     }
-}
-
-fn has_parted_brackets(text: &str) -> bool {
-    text.match_indices('(').any(|(at, _)| {
-        let rest = &text[at + 1..];
-        let next = rest.trim_start_matches([' ', '\t', '\n', '\\']);
-        next.len() < rest.len() && next.starts_with('(')
-    })
 }
 
 fn is_number(text: &str) -> bool {

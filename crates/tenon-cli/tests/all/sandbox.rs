@@ -1,5 +1,7 @@
 //! `--sandbox` and `sandbox.*` at the command line, on the kernel the tests run on.
 
+#![allow(clippy::print_stderr, reason = "why a test was skipped")]
+
 use tenon_testkit::{Run, Server, Tenon, Value, json, reply};
 use tenon_tools::KernelSupport;
 

@@ -1,5 +1,7 @@
 //! The sandbox, on the kernel these tests run on: real programs that try to get out.
 
+#![allow(clippy::print_stderr, reason = "why a test was skipped")]
+
 use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;

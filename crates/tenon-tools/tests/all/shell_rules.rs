@@ -139,6 +139,8 @@ fn deny_rules_leave_everything_else_alone() {
         "kill %1",
         "git log \"$x\"",
         "FOO=bar node x.js",
+        "((i = 1 + 2)); echo $i",
+        "echo é; ((i++)); for ((i = 0; i < 3; i++)); do echo $i; done",
         "if [ -f x ]; then cat x; fi",
     ];
     let given = Given { mode: ApprovalMode::Yolo, deny: DENIED, ..Given::default() };
@@ -548,6 +550,135 @@ fn wrapped(wrapper: &str, command: &str) -> String {
     }
 }
 
+/// What lines are made of, for comparing notes with bash.
+const PIECES: &[&str] = &[
+    "rm",
+    "rm",
+    "rm x",
+    "ls",
+    "cat",
+    "echo",
+    " ",
+    " ",
+    " ",
+    "\n",
+    ";",
+    "|",
+    "||",
+    "&&",
+    "&",
+    "(",
+    ")",
+    "((",
+    "))",
+    "( (",
+    ") )",
+    "{ ",
+    "; }",
+    "$(",
+    "`",
+    "\"",
+    "'",
+    "\\",
+    "$'",
+    "$\"",
+    "${x:-",
+    "${x:=",
+    "${x/",
+    "}",
+    "$((",
+    "$[",
+    "]",
+    "[",
+    "[[ ",
+    " ]]",
+    "<(",
+    ">(",
+    "<<E\n",
+    "\nE\n",
+    "<<'E'\n",
+    "<<-E\n\t",
+    "<<<",
+    "> f",
+    "< f",
+    "2>&1",
+    "&>f",
+    ">&",
+    "{fd}>f ",
+    "#",
+    "# ",
+    "!",
+    "! ",
+    "time ",
+    "if ",
+    "; then ",
+    "; fi",
+    "while ",
+    "; do ",
+    "; done",
+    "for i in ",
+    "case x in ",
+    "x) ",
+    ";; ",
+    "esac",
+    "f() ",
+    "f",
+    "function f ",
+    "coproc ",
+    "select ",
+    "until ",
+    "x=",
+    "a[",
+    "]=",
+    "=(",
+    "x=rm",
+    "$x",
+    "\"$x\"",
+    "$@",
+    "${!x}",
+    "*",
+    "?",
+    "~",
+    "{a,",
+    "}",
+    "-c ",
+    "-exec ",
+    "{} ",
+    "\\;",
+    "+",
+    "bash -c ",
+    "sh -c ",
+    "env ",
+    "env -S ",
+    "xargs ",
+    "nice ",
+    "nohup ",
+    "timeout 1 ",
+    "find . ",
+    "command ",
+    "exec ",
+    "builtin ",
+    "eval ",
+    ". ",
+    "source ",
+    "trap ",
+    "alias ls=rm",
+    "declare ",
+    "export ",
+    "let ",
+    "test ",
+    "-v ",
+    "X=1 ",
+    "\\\n",
+    "\t",
+    "\r",
+    "/dev/stdin",
+    "-",
+    "--",
+    "1",
+    "é",
+];
+
 /// Spells a word's letters in another way that bash reads as the same.
 fn respelled(word: &str, how: u8) -> String {
     match how % 6 {
@@ -604,6 +735,41 @@ proptest! {
         }
     }
 
+    /// The parser and bash may read a line differently. Whatever is let through does not run `rm`.
+    #[test]
+    fn bash_never_runs_what_was_denied(
+        pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 1..14)
+    ) {
+        let line = pieces.concat();
+        let deny = Given { mode: ApprovalMode::Yolo, deny: &["Bash(rm:*)"], ..Given::default() };
+        let allow = Given { allow: &["Bash(ls:*)", "Bash(cat:*)", "Bash(env:*)", "Bash(xargs:*)", "Bash(sh:*)", "Bash(bash:*)", "Bash(find:*)"], ..Given::default() };
+        if line.contains("rm") && (letter(&decide(deny, &line)) == 'y' || letter(&decide(allow, &line)) == 'y') {
+            let base = marked_rm();
+            prop_assert!(!bash_runs_rm(base.path(), &line), "{line:?}");
+        }
+    }
+
+    /// The same for hostile lines with a few characters changed.
+    #[test]
+    fn bash_never_runs_what_was_denied_in_other_words(
+        line in prop::sample::select(AGAINST_DENY.to_vec()),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..4, prop::sample::select(PIECES.to_vec())), 1..4),
+    ) {
+        let mut line: Vec<char> = line.chars().collect();
+        for (at, removed, piece) in changes {
+            let at = at.index(line.len() + 1);
+            let end = (at + removed).min(line.len());
+            let piece = if removed % 2 == 0 { piece } else { "" };
+            line.splice(at..end, piece.chars());
+        }
+        let line: String = line.into_iter().collect();
+        let deny = Given { mode: ApprovalMode::Yolo, deny: &["Bash(rm:*)"], ..Given::default() };
+        if line.contains("rm") && !line.contains(['/', '~']) && letter(&decide(deny, &line)) == 'y' {
+            let base = marked_rm();
+            prop_assert!(!bash_runs_rm(base.path(), &line), "{line:?}");
+        }
+    }
+
     #[test]
     fn any_text_is_judged_without_a_panic(text in any::<String>()) {
         let given = Given { mode: ApprovalMode::Yolo, allow: ALLOWED, deny: DENIED, ask: &["Edit(x)"] };
@@ -621,6 +787,55 @@ proptest! {
         let yolo = Given { mode: ApprovalMode::Yolo, deny: DENIED, ..Given::default() };
         decide(yolo, &text);
     }
+}
+
+/// A folder of programs in which `rm` only leaves a mark. Nothing else is in `PATH`.
+fn marked_rm() -> tempfile::TempDir {
+    let base = tempfile::tempdir().unwrap();
+    let bin = base.path().join("bin");
+    fs::create_dir_all(base.path().join("work")).unwrap();
+    fs::create_dir_all(&bin).unwrap();
+    for program in
+        ["env", "nice", "nohup", "timeout", "xargs", "find", "sh", "bash", "cat", "ls", "stdbuf", "setsid"]
+    {
+        let found = ["/bin", "/usr/bin"]
+            .iter()
+            .map(|folder| Path::new(folder).join(program))
+            .find(|path| path.exists());
+        found.into_iter().for_each(|path| std::os::unix::fs::symlink(path, bin.join(program)).unwrap());
+    }
+    let script = format!("#!/bin/sh\necho ran > {}\n", base.path().join("mark").display());
+    for name in ["rm", "RM"] {
+        fs::write(bin.join(name), &script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(bin.join(name), mode).unwrap();
+    }
+    base
+}
+
+/// Whether bash, given this line, runs `rm`.
+fn bash_runs_rm(base: &Path, line: &str) -> bool {
+    let mark = base.join("mark");
+    let _ = fs::remove_file(&mark);
+    let _ = std::process::Command::new("timeout")
+        .args(["-s", "KILL", "5", "bash", "-c", line])
+        .current_dir(base.join("work"))
+        .env_clear()
+        .env("PATH", base.join("bin"))
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .status();
+    mark.exists()
+}
+
+#[test]
+fn bash_agrees_that_a_denied_program_would_have_run() {
+    // The table is no invention: of these bash itself says that they reach `rm`.
+    let base = marked_rm();
+    let ran =
+        AGAINST_DENY.iter().filter(|line| !line.contains(['/', '~']) && bash_runs_rm(base.path(), line));
+    assert!(ran.count() > 100);
 }
 
 #[test]
