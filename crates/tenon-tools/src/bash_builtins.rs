@@ -2,7 +2,7 @@
 //! decide what other commands mean. Tables for `command_parse.rs`.
 
 use crate::command_parse::Role;
-use crate::command_word::Word;
+use crate::command_word::{Count, Word};
 
 /// Words that open something which has to be closed again.
 pub(crate) const OPENERS: &[&str] = &[
@@ -233,11 +233,35 @@ pub(crate) fn unknowable(name: &str, args: &[Word]) -> Option<String> {
     if refused {
         return Some(format!("`{name}` with these options changes what words mean"));
     }
-    let subscript = |arg: &Word| arg.known().is_some_and(|arg| arg.contains('[') && arg.contains(['$', '`']));
+    let subscript = |arg: &Word| arg.prefix().contains('[') && arg.prefix().contains(['$', '`']);
     if (NAME_VARIABLES.contains(&name) || declares(name)) && args.iter().any(subscript) {
         return Some(format!("`{name}` computes a subscript"));
     }
     None
+}
+
+/// Whether an operand that is not known may be evaluated as a variable with a subscript.
+pub(crate) fn evaluates(name: &str, args: &[Word]) -> bool {
+    const COMPARE: &[&str] =
+        &["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"];
+    if !NAME_VARIABLES.contains(&name) && !declares(name) {
+        return false;
+    }
+    let is_unknown = |arg: &Word| arg.known().is_none();
+    let is_many = |arg: &Word| !matches!(arg, Word::Known(_) | Word::Unknown { count: Count::One, .. });
+    let is_test = name == "test" || name == "[";
+    match args {
+        // Quoted, `[ "$x" = y ]` and `[ -n "$x" ]` are what they look like.
+        _ if is_test && !args.iter().any(is_many) => {
+            let compares = args.iter().any(|arg| arg.known().is_some_and(|arg| COMPARE.contains(&arg)));
+            let asks = |arg: &Word| {
+                arg.known().is_some_and(|arg| arg.starts_with('-') && !matches!(arg, "-v" | "-R"))
+            };
+            args.iter().any(is_unknown) && !compares && !args.first().is_some_and(asks)
+        }
+        [Word::Known(first), ..] if name == "printf" && first != "-v" => false,
+        _ => args.iter().any(is_unknown),
+    }
 }
 
 /// Whether variables get values that nobody sees before.

@@ -73,6 +73,8 @@ pub(crate) enum Role {
     PassesOn,
     /// It changes nothing by itself (`echo`, `true`).
     Harmless,
+    /// A file that a shell runs: a rule for the shell allows it, a rule against the file forbids it.
+    Script,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,10 +206,46 @@ fn check_size(text: &str) -> Result<(), Unreadable> {
     Ok(())
 }
 
+/// The text with lines that end in a backslash joined to the next, if there are any. Bash does that before
+/// it looks at anything else, except between single quotes; the parser does it later. Both readings count.
+fn joined(text: &str) -> Option<String> {
+    text.contains("\\\n").then(|| {
+        let mut joined = String::with_capacity(text.len());
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
+            match (c, chars.peek()) {
+                ('\\', Some('\n')) => {
+                    chars.next();
+                }
+                ('\\', Some(escaped)) => {
+                    joined.extend([c, *escaped]);
+                    chars.next();
+                }
+                _ => joined.push(c),
+            }
+        }
+        joined
+    })
+}
+
 fn syntax(text: &str) -> Result<ast::Program, Unreadable> {
+    if is_misread(text) {
+        return Err(Unreadable::Syntax);
+    }
     Parser::new(text.as_bytes(), &command_word::parser_options())
         .parse_program()
         .map_err(|_| Unreadable::Syntax)
+}
+
+/// An expansion in brackets behind a here-document's name, on the same line: the parser takes it apart as if it
+/// were outside of its brackets.
+fn is_misread(text: &str) -> bool {
+    text.match_indices("<<").any(|(at, _)| {
+        let line = text[at..]
+            .split_inclusive('\n')
+            .scan(true, |goes_on, line| std::mem::replace(goes_on, line.ends_with("\\\n")).then_some(line));
+        line.flat_map(|line| ["$(", "${", "$["].map(|opening| line.contains(opening))).any(|found| found)
+    })
 }
 
 struct Walker<'a> {
@@ -225,6 +263,12 @@ struct Walker<'a> {
     texts: HashSet<String>,
     /// Something sets variables nobody sees.
     sets_unseen: bool,
+    /// Literals that together would be `a[$(…)]`, and a command that would evaluate that.
+    opens_subscript: bool,
+    holds_substitution: bool,
+    evaluates: bool,
+    /// Something is expanded twice.
+    expands_again: bool,
 }
 
 impl<'a> Walker<'a> {
@@ -239,6 +283,10 @@ impl<'a> Walker<'a> {
             computed: HashSet::new(),
             texts: HashSet::new(),
             sets_unseen: false,
+            opens_subscript: false,
+            holds_substitution: false,
+            evaluates: false,
+            expands_again: false,
         }
     }
 
@@ -246,6 +294,14 @@ impl<'a> Walker<'a> {
         let evaluated = self.computed.iter().find(|name| self.sets_unseen || self.texts.contains(*name));
         if let Some(name) = evaluated {
             let why = format!("arithmetic on `{name}` runs what the variable holds");
+            self.line.parts.push(Part::Unknowable(why));
+        }
+        if self.opens_subscript && self.holds_substitution && self.evaluates {
+            let why = "a subscript may be computed from a text in quotes".to_owned();
+            self.line.parts.push(Part::Unknowable(why));
+        }
+        if self.holds_substitution && self.expands_again {
+            let why = "`>&` expands a text in quotes".to_owned();
             self.line.parts.push(Part::Unknowable(why));
         }
         self.line
@@ -256,13 +312,21 @@ impl<'a> Walker<'a> {
             return Err(Unreadable::TooDeep);
         }
         self.depth += 1;
+        self.lines(text)?;
+        if let Some(joined) = joined(text) {
+            self.lines(&joined)?;
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn lines(&mut self, text: &str) -> Result<(), Unreadable> {
         let program = syntax(text)?;
         let outer = std::mem::replace(&mut self.source, text.to_owned());
         for list in &program.complete_commands {
             self.list(list)?;
         }
         self.source = outer;
-        self.depth -= 1;
         Ok(())
     }
 
@@ -465,7 +529,7 @@ impl<'a> Walker<'a> {
         }
         let name = base_name(program);
         self.builtin(name, args)?;
-        let Reach { commands, scripts, unknowable, assignments, role } =
+        let Reach { commands, scripts, file, unknowable, assignments, role } =
             wrappers::reach(name, args, has_input);
         let mut hazards = program_options::hazards(name, args);
         // A wrapper's own words were all understood.
@@ -480,6 +544,15 @@ impl<'a> Walker<'a> {
         }));
         self.line.parts.extend(file_words::of(name, args));
         unknowable.into_iter().for_each(|why| self.unknowable(why));
+        if let Some((Word::Known(program), args)) = file.as_deref().and_then(<[Word]>::split_first) {
+            let (program, args) = (program.clone(), args.to_vec());
+            self.line.parts.push(Part::Runs(Invocation {
+                program,
+                args,
+                role: Role::Script,
+                hazards: Vec::new(),
+            }));
+        }
         for variable in &assignments {
             self.sets(variable, Scope::Programs);
         }
@@ -514,6 +587,7 @@ impl<'a> Walker<'a> {
         if let Some(why) = builtins::unknowable(name, args) {
             self.unknowable(why);
         }
+        self.evaluates |= builtins::evaluates(name, args);
         if builtins::sets_unseen(name, args) {
             self.sets_unseen = true;
         }
@@ -618,6 +692,8 @@ impl<'a> Walker<'a> {
                 if path.known().is_some_and(is_descriptor) {
                     return Ok(());
                 }
+                // Bash expands this word a second time, quotes gone.
+                self.expands_again = true;
                 path
             }
         };
@@ -661,6 +737,9 @@ impl<'a> Walker<'a> {
                     self.texts.insert(name.clone());
                     self.sets(&name, Scope::Shell);
                 }
+                Inside::Evaluates => self.evaluates = true,
+                Inside::OpensSubscript => self.opens_subscript = true,
+                Inside::HoldsSubstitution => self.holds_substitution = true,
                 Inside::Unknowable(why) => self.unknowable(why),
             }
         }

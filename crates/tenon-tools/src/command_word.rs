@@ -38,6 +38,12 @@ pub(crate) enum Inside {
     Computes(String),
     /// A variable gets a value nobody sees.
     Assigns(String),
+    /// `${!x}`: what the variable holds is evaluated as a name.
+    Evaluates,
+    /// A literal with the opening of a subscript in it.
+    OpensSubscript,
+    /// A literal with (a part of) a substitution in it, which a later evaluation would run.
+    HoldsSubstitution,
     /// It cannot be told what this does.
     Unknowable(String),
 }
@@ -94,7 +100,10 @@ pub(crate) fn read(raw: &str, fill: Fill<'_>, inside: &mut Vec<Inside>) -> Word 
     };
     let mut reader = Reader { fill, inside, made: Made::default() };
     reader.pieces(&pieces, Quotes::None);
-    reader.made.finish()
+    let made = reader.made;
+    inside.extend(made.opens_subscript.then_some(Inside::OpensSubscript));
+    inside.extend(made.holds_substitution.then_some(Inside::HoldsSubstitution));
+    made.finish()
 }
 
 /// Text in which quotes mean nothing: the body of a here-document, arithmetic, the inside of `${…}`.
@@ -124,11 +133,15 @@ struct Made {
     unknown: Option<(usize, Count)>,
     /// The unquoted text alone, for braces.
     bare: String,
+    opens_subscript: bool,
+    holds_substitution: bool,
 }
 
 impl Made {
     fn literal(&mut self, text: &str) {
         self.text.push_str(text);
+        self.opens_subscript |= text.contains('[');
+        self.holds_substitution |= text.contains("$(") || text.contains('`') || text.ends_with('$');
         for c in text.chars() {
             if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | '!') {
                 self.pattern.push('\\');
@@ -141,6 +154,7 @@ impl Made {
         self.text.push_str(text);
         self.pattern.push_str(text);
         self.bare.push_str(text);
+        self.opens_subscript |= text.contains('[');
         let set = text.find('[').is_some_and(|at| text[at..].contains(']'));
         self.is_pattern |= text.contains(['*', '?']) || set;
     }
@@ -246,6 +260,9 @@ impl Reader<'_> {
 
     fn parameter(&mut self, expression: &ParameterExpr, quotes: Quotes) {
         use ParameterExpr as P;
+        if is_indirect(expression) {
+            self.inside.push(Inside::Evaluates);
+        }
         let texts: Vec<&String> = match expression {
             P::Parameter { parameter: Parameter::Named(name), indirect: false } => {
                 match (name.as_str(), self.fill.home.and_then(Path::to_str)) {
@@ -311,33 +328,38 @@ fn count(quotes: Quotes) -> Count {
     }
 }
 
-fn of(expression: &ParameterExpr) -> Option<&Parameter> {
+/// The variable an expansion is about, and whether that one only names it.
+fn of(expression: &ParameterExpr) -> Option<(&Parameter, bool)> {
     use ParameterExpr as P;
     match expression {
-        P::Parameter { parameter, .. }
-        | P::UseDefaultValues { parameter, .. }
-        | P::AssignDefaultValues { parameter, .. }
-        | P::IndicateErrorIfNullOrUnset { parameter, .. }
-        | P::UseAlternativeValue { parameter, .. }
-        | P::ParameterLength { parameter, .. }
-        | P::RemoveSmallestSuffixPattern { parameter, .. }
-        | P::RemoveLargestSuffixPattern { parameter, .. }
-        | P::RemoveSmallestPrefixPattern { parameter, .. }
-        | P::RemoveLargestPrefixPattern { parameter, .. }
-        | P::Substring { parameter, .. }
-        | P::Transform { parameter, .. }
-        | P::UppercaseFirstChar { parameter, .. }
-        | P::UppercasePattern { parameter, .. }
-        | P::LowercaseFirstChar { parameter, .. }
-        | P::LowercasePattern { parameter, .. }
-        | P::ReplaceSubstring { parameter, .. } => Some(parameter),
+        P::Parameter { parameter, indirect }
+        | P::UseDefaultValues { parameter, indirect, .. }
+        | P::AssignDefaultValues { parameter, indirect, .. }
+        | P::IndicateErrorIfNullOrUnset { parameter, indirect, .. }
+        | P::UseAlternativeValue { parameter, indirect, .. }
+        | P::ParameterLength { parameter, indirect }
+        | P::RemoveSmallestSuffixPattern { parameter, indirect, .. }
+        | P::RemoveLargestSuffixPattern { parameter, indirect, .. }
+        | P::RemoveSmallestPrefixPattern { parameter, indirect, .. }
+        | P::RemoveLargestPrefixPattern { parameter, indirect, .. }
+        | P::Substring { parameter, indirect, .. }
+        | P::Transform { parameter, indirect, .. }
+        | P::UppercaseFirstChar { parameter, indirect, .. }
+        | P::UppercasePattern { parameter, indirect, .. }
+        | P::LowercaseFirstChar { parameter, indirect, .. }
+        | P::LowercasePattern { parameter, indirect, .. }
+        | P::ReplaceSubstring { parameter, indirect, .. } => Some((parameter, *indirect)),
         P::VariableNames { .. } | P::MemberKeys { .. } => None,
     }
 }
 
+fn is_indirect(expression: &ParameterExpr) -> bool {
+    of(expression).is_some_and(|(_, indirect)| indirect)
+}
+
 /// The subscript, which is arithmetic (or a key, which does no harm to be read as that).
 fn index(expression: &ParameterExpr) -> Option<String> {
-    match of(expression)? {
+    match of(expression)?.0 {
         Parameter::NamedWithIndex { index, .. } => Some(index.clone()),
         _ => None,
     }
@@ -345,7 +367,7 @@ fn index(expression: &ParameterExpr) -> Option<String> {
 
 /// Whether it makes several words even between quotes.
 fn is_all_parameters(expression: &ParameterExpr) -> bool {
-    match of(expression) {
+    match of(expression).map(|(parameter, _)| parameter) {
         None => true,
         Some(Parameter::Special(SpecialParameter::AllPositionalParameters { concatenate })) => !concatenate,
         Some(Parameter::NamedWithAllIndices { concatenate, .. }) => !concatenate,

@@ -13,6 +13,8 @@ pub(crate) struct Reach {
     pub commands: Vec<Vec<Word>>,
     /// Texts run by a shell.
     pub scripts: Vec<Script>,
+    /// A file that a shell was told to run, with its arguments.
+    pub file: Option<Vec<Word>>,
     pub unknowable: Option<String>,
     pub assignments: Vec<String>,
     pub role: Role,
@@ -251,7 +253,7 @@ pub(crate) fn reach(program: &str, args: &[Word], has_input: bool) -> Reach {
     if FOREIGN_SHELLS.contains(&program) {
         return match args {
             [Word::Known(file)] if !has_input && !file.starts_with('-') && !is_stream(file) => {
-                Reach::nothing(Role::Plain)
+                Reach::file(args)
             }
             _ => Reach::unknowable(format!("what `{program}` runs is not plain")),
         };
@@ -281,11 +283,22 @@ pub(crate) fn reach(program: &str, args: &[Word], has_input: bool) -> Reach {
 
 impl Reach {
     fn nothing(role: Role) -> Reach {
-        Reach { commands: Vec::new(), scripts: Vec::new(), unknowable: None, assignments: Vec::new(), role }
+        Reach {
+            commands: Vec::new(),
+            file: None,
+            scripts: Vec::new(),
+            unknowable: None,
+            assignments: Vec::new(),
+            role,
+        }
     }
 
     fn unknowable(why: String) -> Reach {
         Reach { unknowable: Some(why), ..Reach::nothing(Role::Plain) }
+    }
+
+    fn file(words: &[Word]) -> Reach {
+        Reach { file: Some(words.to_vec()), ..Reach::nothing(Role::Plain) }
     }
 
     fn command(words: Vec<Word>, role: Role) -> Reach {
@@ -563,7 +576,7 @@ fn shell(name: &str, args: &[Word], has_input: bool) -> Reach {
         ),
         (None, _) => unclear(),
         // A script on disk. What it holds is the sandbox's business, unless it is what was just put in.
-        (Some(Word::Known(file)), false) if !has_input && !is_stream(file) => Reach::nothing(Role::Plain),
+        (Some(Word::Known(file)), false) if !has_input && !is_stream(file) => Reach::file(&args[at..]),
         (Some(_), false) => unclear(),
     }
 }

@@ -174,7 +174,7 @@ impl Permissions {
             return Ok(Some(rule.rule.to_string()));
         }
         match program.role {
-            Role::Harmless | Role::PassesOn => Ok(None),
+            Role::Harmless | Role::PassesOn | Role::Script => Ok(None),
             Role::Plain if builtins::changes_folder(name) && unmoved => Ok(None),
             Role::Plain => Err(match program.hazards.first() {
                 Some(hazard) if hazard.kind == HazardKind::Unknown => {
