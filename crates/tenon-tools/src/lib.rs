@@ -18,6 +18,7 @@ mod blocking;
 mod both_pipes;
 mod builtin;
 mod command_parse;
+mod command_walk;
 mod command_word;
 mod cron;
 mod decode;
@@ -69,6 +70,7 @@ mod tool_search;
 mod walk;
 mod web_fetch;
 mod workspace;
+mod wrapper_words;
 mod wrappers;
 mod write_file;
 
