@@ -1,9 +1,10 @@
-//! Removes terminal escape sequences from what programs and models write.
+//! Terminal escape sequences, taken out of the text that programs and models write, also across the boundaries
+//! of pieces.
 
-const ESC: u8 = 0x1b;
-const BEL: u8 = 0x07;
+const ESC: char = '\u{1b}';
+const BEL: char = '\u{7}';
 
-/// Removes terminal escape sequences from a stream, also where one is split between two pieces.
+/// Removes terminal escape sequences from a stream of text.
 #[derive(Debug, Default)]
 pub struct AnsiStripper {
     state: State,
@@ -15,9 +16,9 @@ enum State {
     Text,
     /// After ESC.
     Escape,
-    /// ESC with intermediate bytes, such as the choice of a character set: one more byte ends it.
+    /// ESC with intermediate characters, such as the choice of a character set: one more ends it.
     Intermediate,
-    /// ESC `[` up to its final byte.
+    /// ESC `[` up to its final character.
     Control,
     /// A string (title, link, picture) up to BEL or ESC `\`.
     String,
@@ -26,21 +27,21 @@ enum State {
 }
 
 impl AnsiStripper {
-    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        if self.state == State::Text && !bytes.contains(&ESC) {
-            out.extend_from_slice(bytes);
+    pub fn push(&mut self, text: &str, out: &mut String) {
+        if self.state == State::Text && !text.contains(ESC) {
+            out.push_str(text);
             return;
         }
-        for byte in bytes {
-            self.state = self.step(*byte, out);
+        for c in text.chars() {
+            self.state = self.step(c, out);
         }
     }
 
-    /// The same for text, which stays text: only whole sequences of ASCII are taken out.
+    /// The same, as a text of its own.
     pub fn push_text(&mut self, text: &str) -> String {
-        let mut out = Vec::with_capacity(text.len());
-        self.push(text.as_bytes(), &mut out);
-        String::from_utf8_lossy(&out).into_owned()
+        let mut out = String::with_capacity(text.len());
+        self.push(text, &mut out);
+        out
     }
 
     /// No sequence has begun that is not yet whole.
@@ -48,33 +49,33 @@ impl AnsiStripper {
         self.state == State::Text
     }
 
-    fn step(&self, byte: u8, out: &mut Vec<u8>) -> State {
-        match (self.state, byte) {
+    fn step(&self, c: char, out: &mut String) -> State {
+        match (self.state, c) {
             (State::Text, ESC) => State::Escape,
-            (State::Text, _) => plain(byte, out),
-            (State::Escape, b'[') => State::Control,
-            (State::Escape, b']' | b'P' | b'X' | b'^' | b'_') => State::String,
-            (State::Escape | State::Intermediate, 0x20..=0x2f) => State::Intermediate,
-            (State::Escape | State::Intermediate, 0x30..=0x7e) => State::Text,
-            (State::Control, 0x20..=0x3f) => State::Control,
-            (State::Control, 0x40..=0x7e) => State::Text,
+            (State::Text, _) => plain(c, out),
+            (State::Escape, '[') => State::Control,
+            (State::Escape, ']' | 'P' | 'X' | '^' | '_') => State::String,
+            (State::Escape | State::Intermediate, ' '..='/') => State::Intermediate,
+            (State::Escape | State::Intermediate, '0'..='~') => State::Text,
+            (State::Control, ' '..='?') => State::Control,
+            (State::Control, '@'..='~') => State::Text,
             (State::String, BEL) => State::Text,
             (State::String, ESC) => State::StringEscape,
             // No real string spans lines: one that was never closed must not swallow the rest of the output.
-            (State::String | State::StringEscape, b'\n') => plain(byte, out),
+            (State::String | State::StringEscape, '\n') => plain(c, out),
             (State::String, _) => State::String,
-            (State::StringEscape, b'\\') => State::Text,
+            (State::StringEscape, '\\') => State::Text,
             (State::StringEscape, ESC) => State::StringEscape,
             (State::StringEscape, _) => State::String,
             (_, ESC) => State::Escape,
             // Not a sequence after all.
-            (State::Escape | State::Intermediate | State::Control, _) => plain(byte, out),
+            (State::Escape | State::Intermediate | State::Control, _) => plain(c, out),
         }
     }
 }
 
-fn plain(byte: u8, out: &mut Vec<u8>) -> State {
-    out.push(byte);
+fn plain(c: char, out: &mut String) -> State {
+    out.push(c);
     State::Text
 }
 
@@ -83,10 +84,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sequence_split_between_two_texts_is_removed() {
-        let mut strip = AnsiStripper::default();
-        let pieces = ["ü\x1b[3", "1mröt\x1b", "[0m!\x1b]0;täter", "\x07 ok"];
-        let text: String = pieces.iter().map(|piece| strip.push_text(piece)).collect();
-        assert_eq!(text, "üröt! ok");
+    fn sequences_are_removed_wherever_a_chunk_ends() {
+        let table: &[(&str, &str)] = &[
+            ("\x1b[1;31mred\x1b[0m", "red"),
+            ("\x1b]0;title\x07text", "text"),
+            ("\x1b]8;;https://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+            ("\x1b(Bascii", "ascii"),
+            ("\x1b]never closed\nnext line", "\nnext line"),
+            ("\x1b[12\nline", "\nline"),
+            ("\x1b\x1b[0mx", "x"),
+            ("a\x1b7b\x1b=c", "abc"),
+            ("plain ü", "plain ü"),
+            ("\x1bü \x1b]0;ü\x07", "ü "),
+        ];
+        for (input, wanted) in table {
+            for at in (0..=input.len()).filter(|at| input.is_char_boundary(*at)) {
+                let (mut strip, mut out) = (AnsiStripper::default(), String::new());
+                strip.push(&input[..at], &mut out);
+                strip.push(&input[at..], &mut out);
+                assert_eq!(out, *wanted, "{input:?} cut at {at}");
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! UTF-8 as long as it is UTF-8. The first byte that is not decides, once and for all: a stream that had
 //! characters beyond ASCII or zeros before stays UTF-8, with U+FFFD for what is wrong; otherwise the character set of
 //! the locale counts, if it has another one, and else a guess from what follows. Escape sequences are
-//! taken out afterwards, in `ansi.rs`.
+//! taken out afterwards, by [`tenon_core::AnsiStripper`].
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8};

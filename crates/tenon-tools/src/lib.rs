@@ -8,7 +8,6 @@
 //! environment or the home directory. Whatever it needs of those is handed in as a value.
 
 mod address;
-mod ansi;
 mod args;
 mod ask_user_question;
 mod atomic_write;

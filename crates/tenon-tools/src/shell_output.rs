@@ -9,9 +9,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use encoding_rs::Encoding;
+use tenon_core::AnsiStripper;
 
 use crate::OutputStore;
-use crate::ansi::AnsiStripper;
 use crate::decode::Decoder;
 use crate::line_view::LineView;
 use crate::output::{Kept, Parts, SHELL_CHARS, cut_notice, first_chars, head_chars, last_chars};
