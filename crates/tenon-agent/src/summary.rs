@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use tenon_core::{Failure, FinishReason, Message, Part, Request, Role, ToolChoice};
+use tenon_core::{Failure, FinishReason, Message, Part, Reasoning, Request, Role, Sampling, ToolChoice};
 
 use crate::ask::{Cause, Unanswered};
 use crate::compact::{Room, share};
@@ -89,6 +89,8 @@ impl Run<'_> {
             tool_choice: ToolChoice::Auto,
             response_format: None,
             max_output_tokens: Some(most),
+            sampling: Sampling::default(),
+            reasoning: Reasoning::default(),
             restartable: true,
         }
     }

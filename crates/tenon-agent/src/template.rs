@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_core::{
-    Budget, Client, IdSource, Message, ModelClient, Models, NoJournal, RunInfo, Tool, TraceContext,
-    TurnJournal,
+    Budget, Client, IdSource, Message, ModelClient, Models, NoJournal, Reasoning, RunInfo, Sampling, Tool,
+    TraceContext, TurnJournal,
 };
 use tenon_tools::{HookAgent, Hooks, Permissions, Registry, Tasks, WeakRegistry};
 
@@ -29,6 +29,7 @@ pub struct AgentTemplate {
     pub audience: Audience,
     /// What is known of the models that any of them may ask.
     pub models: Models,
+    pub reasoning: Reasoning,
     pub compact_at: f64,
     pub hooks: Hooks,
     pub limits: Limits,
@@ -76,6 +77,7 @@ impl AgentTemplate {
             info: agent.info.clone(),
             audience: agent.audience,
             models: agent.models.clone(),
+            reasoning: agent.reasoning,
             compact_at: agent.compact_at,
             hooks: agent.hooks.clone(),
             limits: agent.limits,
@@ -130,6 +132,9 @@ impl AgentTemplate {
             heartbeat: None::<Duration>,
             deliver: None,
             models: self.models.clone(),
+            sampling: Sampling::default(),
+            reasoning: self.reasoning,
+            max_output_tokens: None,
             compact_at: self.compact_at,
             hooks: self.hooks.for_agent(HookAgent { id: call_id.clone(), kind }),
             session_start: None,

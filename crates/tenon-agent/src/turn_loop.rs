@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 use tenon_contract::{Contract, Rejection};
 use tenon_core::{
     Budget, Client, Ending, ErrorClass, EventKind, EventSink, Failure, FinishReason, IdSource, Message,
-    Metrics, ModelClient, Models, Origin, Outcome, Part, PermissionDenial, Request, Role, RunInfo,
-    StructuredError, Success, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, ToolSpec, TraceContext,
-    TurnJournal, TurnRecord, Violation,
+    Metrics, ModelClient, Models, Origin, Outcome, Part, PermissionDenial, Reasoning, Request, Role, RunInfo,
+    Sampling, StructuredError, Success, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, ToolSpec,
+    TraceContext, TurnJournal, TurnRecord, Violation,
 };
 use tenon_tools::{Hooks, Permissions, Registry, SessionSource};
 
@@ -62,6 +62,12 @@ pub struct Agent {
     pub deliver: Option<Deliver>,
     /// What is known of the models that may be asked: prices and sizes.
     pub models: Models,
+    /// How freely the model words its answers.
+    pub sampling: Sampling,
+    /// How much work it puts into them.
+    pub reasoning: Reasoning,
+    /// How long one answer may be; `None` is the model's own limit.
+    pub max_output_tokens: Option<u64>,
     /// The share of the context that may fill before older parts are replaced by a summary.
     pub compact_at: f64,
     /// Who is told what happens, and may have a say in it. A sub-agent has its caller's
@@ -378,7 +384,9 @@ impl<'a> Run<'a> {
             terminal_tool: self.terminal.map(str::to_owned),
             tool_choice: offer.tool_choice,
             response_format: offer.response_format,
-            max_output_tokens: None,
+            max_output_tokens: self.agent.max_output_tokens,
+            sampling: self.agent.sampling,
+            reasoning: self.agent.reasoning,
             restartable: self.agent.audience == Audience::Whole,
         }
     }

@@ -10,7 +10,7 @@ use tenon_agent::{
 };
 use tenon_config::{Loaded, McpServers, Surroundings};
 use tenon_contract::Contract;
-use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Message, RunInfo, Secrets};
+use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Message, Reasoning, RunInfo, Sampling, Secrets};
 use tenon_model::Recorder;
 use tenon_session::Place;
 use tenon_tools::{
@@ -216,6 +216,9 @@ impl Plan<'_> {
             )),
             warnings: warnings.clone(),
             models: chosen.models,
+            sampling: Sampling::default(),
+            reasoning: Reasoning::default(),
+            max_output_tokens: None,
             compact_at: settings.context.compact_at(),
             hooks,
             session_start: Some(match self.origin {

@@ -21,6 +21,7 @@ mod money;
 mod outcome;
 mod ports;
 mod redact;
+mod sampling;
 mod sandbox;
 mod secret;
 mod stored_message;
@@ -54,6 +55,7 @@ pub use ports::{
     PermissionReply, Reservation, Tool, TurnJournal, TurnRecord,
 };
 pub use redact::{DurableEvent, DurableMessage, REDACTED_ARGS, REDACTED_NOTE};
+pub use sampling::{Effort, Reasoning, Sampling, Thinking, UnknownEffort};
 pub use sandbox::{NetworkAccess, SandboxMode, SandboxState};
 pub use secret::{Secret, Secrets};
 pub use tool::{Args, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolProgress, ToolSpec};

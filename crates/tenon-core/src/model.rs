@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use serde_json::Value;
 
-use crate::{ErrorClass, Message, ToolSpec, Usage};
+use crate::{ErrorClass, Message, Reasoning, Sampling, ToolSpec, Usage};
 
 /// One request to a model, in nobody's wire format.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Request {
     /// The shape the text of the answer must have, where the server is to keep to it.
     pub response_format: Option<ResponseFormat>,
     pub max_output_tokens: Option<u64>,
+    pub sampling: Sampling,
+    pub reasoning: Reasoning,
     /// May a stream that broke after its first delta be asked for again? Not when a client has already
     /// been shown part of the answer.
     pub restartable: bool,

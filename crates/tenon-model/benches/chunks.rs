@@ -8,7 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use futures_util::{StreamExt, stream};
-use tenon_core::{BoxFut, Cancel, Message, ModelClient, ModelError, Request, ToolChoice};
+use tenon_core::{
+    BoxFut, Cancel, Message, ModelClient, ModelError, Reasoning, Request, Sampling, ToolChoice,
+};
 use tenon_model::{Endpoint, HttpRequest, HttpResponse, OpenAiChat, Transport};
 
 const CHUNKS: usize = 1000;
@@ -62,6 +64,8 @@ fn request() -> Request {
         tool_choice: ToolChoice::Auto,
         response_format: None,
         max_output_tokens: None,
+        sampling: Sampling::default(),
+        reasoning: Reasoning::default(),
         restartable: false,
     }
 }

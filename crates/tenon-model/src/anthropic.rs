@@ -22,6 +22,7 @@ use crate::call_id::CallIds;
 use crate::delta_stream::{Out, deltas};
 use crate::endpoint::shown_url;
 use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES, Quotes};
+use crate::reasoning::claude_reasoning;
 use crate::retry_after::retry_after;
 use crate::transport::read_start;
 use crate::{Endpoint, HttpRequest, HttpResponse, Transport};
@@ -90,7 +91,7 @@ impl Server {
         cancel: &Cancel,
         asked: &Asked<'_>,
     ) -> Result<HttpResponse, ModelError> {
-        let mut terms = self.terms(request);
+        let mut terms = self.terms(request)?;
         let mut limit_was_told = false;
         loop {
             let exchange = self.exchange(request, &terms)?;
@@ -118,15 +119,16 @@ impl Server {
     }
 
     /// The request's terms, as far as this server is known to take them.
-    fn terms<'a>(&self, request: &'a Request) -> Terms<'a> {
-        let wanted = request.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+    fn terms<'a>(&self, request: &'a Request) -> Result<Terms<'a>, ModelError> {
+        let reasoning = claude_reasoning(request)?;
+        let wanted = reasoning.max_tokens(request.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS));
         let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = limits.get(&request.model).copied().unwrap_or(u64::MAX);
-        let tool_choice = match self.refuses_force.load(Ordering::Relaxed) {
+        let tool_choice = match self.refuses_force.load(Ordering::Relaxed) || reasoning.thinks() {
             true => &ToolChoice::Auto,
             false => &request.tool_choice,
         };
-        Terms { max_tokens: wanted.min(limit), tool_choice }
+        Ok(Terms { max_tokens: wanted.min(limit), reasoning, tool_choice })
     }
 
     fn remember_limit(&self, model: &str, limit: u64) {

@@ -11,10 +11,12 @@ use tenon_core::{ErrorClass, Media, Message, ModelError, Part, RawJson, Request,
 
 use super::native::{self, Kept};
 use crate::adapt::{Offer, Strictness, Target, offers};
+use crate::reasoning::{ClaudeReasoning, ClaudeThinking};
 
 /// What is asked for in the end; a server may not have taken what the request wanted.
 pub(super) struct Terms<'a> {
     pub max_tokens: u64,
+    pub reasoning: ClaudeReasoning,
     pub tool_choice: &'a ToolChoice,
 }
 
@@ -24,6 +26,7 @@ pub(super) fn json(request: &Request, terms: &Terms<'_>, provider: &str) -> Resu
     if let Some(last) = tools.last_mut() {
         last.cache_control = Some(EPHEMERAL);
     }
+    let reasoning = terms.reasoning.within(terms.max_tokens);
     let body = Body {
         model: &request.model,
         max_tokens: terms.max_tokens,
@@ -35,6 +38,10 @@ pub(super) fn json(request: &Request, terms: &Terms<'_>, provider: &str) -> Resu
         }),
         tools,
         messages: messages(request, provider),
+        temperature: request.sampling.temperature,
+        top_p: request.sampling.top_p,
+        thinking: reasoning.thinking,
+        output_config: reasoning.effort.map(|effort| OutputConfig { effort }),
         stream: true,
     };
     serde_json::to_string(&body).map_err(|error| {
@@ -53,7 +60,20 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
     messages: Vec<WireMessage<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<ClaudeThinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig>,
     stream: bool,
+}
+
+#[derive(Serialize)]
+struct OutputConfig {
+    effort: &'static str,
 }
 
 #[derive(Serialize)]

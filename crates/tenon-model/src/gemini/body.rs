@@ -12,6 +12,7 @@ use tenon_core::{
 use super::native::{self, Signed};
 use crate::adapt::{Offer, Strictness, Target, answer_schema, offers};
 use crate::media::{Shown, shown};
+use crate::reasoning::{GeminiThinking, gemini};
 
 /// Since its third generation Gemini refuses turns whose first call has no signature. This is the one that
 /// it documents for calls that came from elsewhere.
@@ -33,7 +34,7 @@ pub(super) fn json(request: &Request, provider: &str) -> Result<String, ModelErr
                 function_calling_config: Calling { mode: "ANY", allowed_function_names: [name] },
             }),
         },
-        generation_config: generation(request),
+        generation_config: generation(request)?,
     };
     serde_json::to_string(&body).map_err(|error| {
         ModelError::new(ErrorClass::Internal, format!("the request could not be written as JSON: {error}"))
@@ -94,20 +95,34 @@ struct Generation {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_config: Option<GeminiThinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     response_mime_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_json_schema: Option<Value>,
 }
 
-fn generation(request: &Request) -> Option<Generation> {
+fn generation(request: &Request) -> Result<Option<Generation>, ModelError> {
     let format = request.response_format.as_ref();
+    let thinking_config = gemini(&request.model, request.reasoning)?;
     let generation = Generation {
         max_output_tokens: request.max_output_tokens,
+        temperature: request.sampling.temperature,
+        top_p: request.sampling.top_p,
+        thinking_config,
         response_mime_type: format.map(|_| "application/json"),
         response_json_schema: format
             .map(|format| answer_schema(&format.schema, Target::Gemini, Strictness::Never).0),
     };
-    (request.max_output_tokens.is_some() || format.is_some()).then_some(generation)
+    let is_said = request.max_output_tokens.is_some()
+        || format.is_some()
+        || thinking_config.is_some()
+        || !request.sampling.is_default();
+    Ok(is_said.then_some(generation))
 }
 
 #[derive(Serialize)]

@@ -9,6 +9,7 @@ use tenon_core::{ErrorClass, Media, Message, ModelError, Part, Request, Role, To
 use super::assemble::{REASONING_FIELD_KEY, RETURNED_REASONING_FIELD};
 use crate::adapt::{Offer, Strictness, Target, answer_schema, object_arguments};
 use crate::media::{Shown, data_url, shown};
+use crate::reasoning::openai_effort;
 
 /// Some servers refuse the field that asks for token counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,9 @@ pub(super) fn json(
         }),
         max_tokens,
         max_completion_tokens,
+        temperature: request.sampling.temperature,
+        top_p: request.sampling.top_p,
+        reasoning_effort: openai_effort(request.reasoning)?,
         stream: true,
         stream_options: match terms.options {
             StreamOptions::IncludeUsage => Some(Usage { include_usage: true }),
@@ -82,6 +86,12 @@ struct Body<'a> {
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<Usage>,

@@ -13,6 +13,7 @@ use super::native;
 use super::refusals::{Field, Omitted};
 use crate::adapt::{Offer, Target, answer_schema, object_arguments};
 use crate::media::{Shown, data_url, shown};
+use crate::reasoning::openai_effort;
 
 pub(super) fn json(
     request: &Request,
@@ -44,6 +45,9 @@ pub(super) fn json(
             Text { format: TextFormat { kind: "json_schema", name: &format.name, schema, strict } }
         }),
         max_output_tokens: request.max_output_tokens,
+        temperature: request.sampling.temperature,
+        top_p: request.sampling.top_p,
+        reasoning: openai_effort(request.reasoning)?.map(|effort| Reasoning { effort }),
         stream: true,
         store: unless_omitted(Field::Store).then_some(false),
         include: unless_omitted(Field::Include).then_some(["reasoning.encrypted_content"]),
@@ -72,6 +76,12 @@ struct Body<'a> {
     text: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<bool>,
@@ -79,6 +89,11 @@ struct Body<'a> {
     include: Option<[&'static str; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_key: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Reasoning {
+    effort: &'static str,
 }
 
 #[derive(Serialize)]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use tenon_core::{
-    BoxFut, Cancel, Delta, DeltaStream, FinishReason, Message, ModelClient, ModelError, Request, Secret,
-    ToolChoice, Usage,
+    BoxFut, Cancel, Delta, DeltaStream, FinishReason, Message, ModelClient, ModelError, Reasoning, Request,
+    Sampling, Secret, ToolChoice, Usage,
 };
 use tenon_model::{Endpoint, Http, HttpOptions, HttpRequest, HttpResponse, OpenAiChat, Transport};
 use tenon_testkit::{Server, Value, json};
@@ -24,6 +24,8 @@ pub fn request(text: &str) -> Request {
         tool_choice: ToolChoice::Auto,
         response_format: None,
         max_output_tokens: None,
+        sampling: Sampling::default(),
+        reasoning: Reasoning::default(),
         restartable: true,
     }
 }
