@@ -1,0 +1,60 @@
+//! What the interpreter tells whoever watches a run: steps that start, end, are skipped or tried again.
+//!
+//! Notices are for people and for events. Nothing that decides reads them.
+
+use std::sync::Arc;
+
+use crate::{NotRun, StepError, StepKey, StepRecord};
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    Started(Started),
+    /// The step failed and is tried again after this long.
+    Retrying {
+        key: StepKey,
+        error: StepError,
+        after_ms: u64,
+    },
+    Ended {
+        key: StepKey,
+        agent: Option<String>,
+        record: Arc<StepRecord>,
+    },
+    /// It will not run. Its record says whether it counts as skipped or as cancelled.
+    NotRun {
+        key: StepKey,
+        agent: Option<String>,
+        why: NotRun,
+        record: Arc<StepRecord>,
+    },
+    /// An iteration or an item of the loop `key` is over: so many of at most so many.
+    Progress {
+        key: StepKey,
+        done: u32,
+        of: u32,
+    },
+    /// A judge gave no verdict; the loop goes on as if it had said no.
+    JudgeFailed {
+        key: StepKey,
+        iteration: u32,
+        error: StepError,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Started {
+    pub key: StepKey,
+    pub agent: Option<String>,
+    pub kind: StepKind,
+    /// Where the step stands in the order of its workflow, and how many there are.
+    pub position: u32,
+    pub of: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepKind {
+    Agent,
+    Repeat { at_most: u32 },
+    ForEach { items: u32 },
+    Include { name: String },
+}

@@ -1,0 +1,235 @@
+//! The port between the interpreter and the world: what it asks for, and what it is answered.
+//!
+//! The interpreter (`interpreter.rs`) is a pure fold over completions. Whoever implements [`DurableRun`] starts what
+//! it asks for, and decides and keeps the order in which completions are told. `memory_journal.rs` is the
+//! implementation without a disk. Everything here is plain data that a journal can store: by reference to the
+//! document, which a run pins, and by value for all that was computed.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tenon_core::{BoxFut, Cancel, Timestamp};
+
+use crate::{JsonText, Notice, Spent, StepError, StepKey, StepRecord};
+
+/// Starts steps and yields their completions in an order that is itself durable.
+///
+/// Every key that was started is completed exactly once. A completion that nobody waits for any longer is ignored.
+pub trait DurableRun: Send {
+    fn start(&mut self, key: StepKey, request: StepRequest);
+
+    /// The step's completion still comes, soon, even from work that does not stop when told.
+    fn cancel(&mut self, key: &StepKey);
+
+    /// `None` when nothing is under way.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Completion>, Stopped>> + Send;
+
+    /// The time, journaled: a replay is told the same.
+    fn now(&mut self) -> impl Future<Output = Timestamp> + Send;
+
+    /// What somebody who watches wants to know. It changes nothing; a port that replays drops what was told before.
+    fn tell(&mut self, notice: Notice);
+}
+
+/// What is started behind a key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepRequest {
+    /// One run of an agent.
+    Agent(Box<AgentRequest>),
+    /// Time that passes.
+    Sleep { ms: u64 },
+    /// A workflow inside this one, with an interpreter of its own.
+    SubWorkflow(Box<SubWorkflowRequest>),
+}
+
+/// Everything that the run of one agent needs. The key that it is started under is its idempotency key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentRequest {
+    /// How people and events call the step: `each[3].inner`.
+    pub step_id: String,
+    pub purpose: Purpose,
+    pub agent: AgentName,
+    /// With all templates filled in. Empty for a judge.
+    pub instructions: String,
+    /// What the step depends on directly and has completed, in the order of `dependsOn`.
+    pub upstream: Vec<Upstream>,
+    /// For a step in a loop's body: what the loop itself depends on. For a step without dependencies in an included
+    /// workflow: what the include depends on.
+    pub outer: Vec<Upstream>,
+    /// Of a `forEach`.
+    pub item: Option<Item>,
+    /// Of a repeat-until loop.
+    pub iteration: Option<Iteration>,
+    /// Paths as the document writes them, relative to the folder of its file.
+    pub context_files: Vec<String>,
+    pub model: ModelWish,
+    /// How often one model call is repeated after a transport error, when the document says so.
+    pub transport_retries: Option<u32>,
+    /// `options.isolation` of the document.
+    pub isolation: Option<String>,
+    /// From 1.
+    pub attempt: u32,
+}
+
+/// Which agent, of which document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentName {
+    /// The ids of the include steps on the way from the run's document; empty for the run's document itself.
+    pub document: Vec<String>,
+    /// A key of that document's `agents`; without one, an agent with no prompt, all tools and the default model.
+    pub name: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Do the step.
+    Work,
+    /// Say whether a loop is done, by a result with `done`.
+    Judge {
+        /// Every iteration so far, with the verdicts on it.
+        history: String,
+        /// Of the last step of the iteration, when it submitted one.
+        result: Option<JsonText>,
+    },
+}
+
+/// A step that is over, for the prompt of another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Upstream {
+    pub id: String,
+    #[serde(with = "shared_record")]
+    pub record: Arc<StepRecord>,
+}
+
+/// Shared in memory, stored by value.
+mod shared_record {
+    use super::{Arc, Deserialize, Serialize, StepRecord};
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(record: &Arc<StepRecord>, serializer: S) -> Result<S::Ok, S::Error> {
+        StepRecord::serialize(record, serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<StepRecord>, D::Error> {
+        StepRecord::deserialize(deserializer).map(Arc::new)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// From 0.
+    pub index: u32,
+    pub value: JsonText,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Iteration {
+    /// From 0.
+    pub number: u32,
+    /// What the iteration before this one ended with.
+    pub previous: Option<Upstream>,
+    /// What the judge said about it.
+    pub feedback: Option<Verdict>,
+}
+
+/// A judge's answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub content: String,
+    pub result: Option<JsonText>,
+}
+
+/// The models that the document names. A caller may force another; with neither it is the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelWish {
+    pub step: Option<String>,
+    pub agent: Option<String>,
+}
+
+impl ModelWish {
+    /// The step's own model is stronger than its agent's.
+    pub fn named(&self) -> Option<&str> {
+        self.step.as_deref().or(self.agent.as_deref())
+    }
+}
+
+/// A workflow that a step includes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SubWorkflowRequest {
+    pub step_id: String,
+    /// The ids of the include steps on the way from the run's document, this one last.
+    pub document: Vec<String>,
+    /// What the include step depends on, for the steps that begin the included workflow.
+    pub outer: Vec<Upstream>,
+    pub inputs: JsonText,
+    /// Replaces the included document's own `options.timeout`, when the include step has one; it is then measured
+    /// by the including workflow.
+    pub timed_outside: TimedOutside,
+    pub attempt: u32,
+}
+
+/// Who watches an included workflow's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimedOutside {
+    Yes,
+    No,
+}
+
+/// Something that was started is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Completion {
+    pub key: StepKey,
+    /// When, by the journal's clock.
+    pub at: Timestamp,
+    pub outcome: StepOutcome,
+}
+
+/// How what was started ended. What it cost is told in every case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepOutcome {
+    Completed(StepOutput),
+    Failed {
+        error: StepError,
+        output: StepOutput,
+    },
+    /// It was told to stop, and did.
+    Cancelled(StepOutput),
+    /// A sleep is over.
+    Elapsed,
+}
+
+/// What a step left behind, or had when it failed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepOutput {
+    pub content: String,
+    pub result: Option<JsonText>,
+    pub spent: Spent,
+}
+
+/// Nothing more will be started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stopped {
+    #[error("the run was cancelled")]
+    Cancelled,
+    /// To go on later, from the journal.
+    #[error("the run was suspended")]
+    Suspended,
+    /// The journal cannot keep what happens any longer.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// Runs agents for a journal: what a caller brings to a workflow.
+pub trait StepRunner: Send + Sync {
+    /// When `cancel` fires, the future should end soon with [`StepOutcome::Cancelled`] and what was spent; it is
+    /// dropped if it does not.
+    fn run(&self, key: StepKey, request: AgentRequest, cancel: Cancel) -> BoxFut<'_, StepOutcome>;
+
+    /// Never waits.
+    fn tell(&self, notice: Notice);
+}
