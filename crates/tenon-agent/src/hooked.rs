@@ -101,6 +101,7 @@ impl Run<'_> {
         // Other arguments are another call: what a rule denies stays denied.
         let (args, step) = match decision.updated_input {
             Some(updated) => {
+                let updated = self.agent.registry.own_arguments(&call.name, updated);
                 let step = self.judge_args(call, updated.clone());
                 (Some(updated), step)
             }

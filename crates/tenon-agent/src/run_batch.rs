@@ -56,7 +56,7 @@ impl Run<'_> {
             return Step::Refuse(Refusal::UnknownTool { message: self.unknown_tool(&call.name) });
         }
         match parse_args(&call.arguments) {
-            Ok(args) => self.judge_args(call, args),
+            Ok(args) => self.judge_args(call, self.agent.registry.own_arguments(&call.name, args)),
             Err(message) => Step::Refuse(Refusal::InvalidArguments { message }),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::json;
 use tenon_core::{
-    Args, BoxFut, Ending, ErrorClass, EventSink, Failure, Outcome, TaskKind, TaskStatus, Tool, ToolCtx,
+    Args, BoxFut, Ending, ErrorClass, EventSink, Failure, Message, NoJournal, Outcome, TaskKind, TaskStatus, Tool, ToolCtx,
     ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
 };
 use tenon_tools::{ArgReader, NewTask, Offered, OutputStore, Refusal, Settled};
@@ -19,7 +19,7 @@ use crate::limits::{Cap, SetBy};
 use crate::lineage::{CountMetrics, MAX_BACKGROUND_AGENTS};
 use crate::send_message::SendMessage;
 use crate::system_prompt::{HowToAnswer, Memory, system_prompt};
-use crate::{Agent, AgentTemplate, Assignment, Limits, OwnTools, Stop, run};
+use crate::{Agent, AgentTemplate, Assignment, Folder, Limits, OwnTools, Stop, run};
 
 pub(crate) const AGENT_TOOL: &str = "agent";
 /// Of an answer the end matters most. About 8,000 tokens.
@@ -28,7 +28,7 @@ const MAX_ANSWER_CHARS: usize = 32_000;
 const MAX_DESCRIPTION_CHARS: usize = 200;
 /// Tools that a sub-agent does not take over: those for starting agents, of which it gets its own, and those for
 /// what belongs to the run and to whoever drives it.
-const OF_THE_RUN: &[&str] = &[
+pub const OF_THE_RUN: &[&str] = &[
     AGENT_TOOL,
     SendMessage::NAME,
     "cron_create",
@@ -264,11 +264,15 @@ impl AgentTool {
             call_id: ctx.call_id.clone(),
             kind: known.name.clone(),
             system,
-            prompt: order.prompt.clone(),
+            prompt: Message::user(order.prompt.clone()),
+            contract: None,
             model: known.model.clone(),
             registry,
             permissions,
+            folder: Folder::OfTemplate,
             limits: limits(&template.limits, known),
+            // What it did reaches the session of the run as the result of a call, and not otherwise.
+            journal: Arc::new(NoJournal),
             stop,
             trace: ctx.trace.as_ref().map(|trace| trace.agent()),
         });

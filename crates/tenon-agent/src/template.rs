@@ -2,14 +2,17 @@
 //!
 //! A template is taken from an agent, or filled in by whoever runs many. An agent made from it works for a
 //! call: it shares the model's connection, the client, the budget and the counts, and has a conversation,
-//! tools, permissions and background work of its own. What a sub-agent may be is decided in `subagent.rs`.
+//! tools, permissions and background work of its own. What a sub-agent may be is decided in `subagent.rs`; the
+//! steps of a workflow are put together here too.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenon_contract::Contract;
 use tenon_core::{
-    Budget, Client, IdSource, Message, ModelClient, Models, NoJournal, Reasoning, RunInfo, Sampling, Tool,
-    TraceContext, TurnJournal,
+    Budget, Client, IdSource, Message, ModelClient, Models, Reasoning, RunInfo, Sampling, Tool, TraceContext,
+    TurnJournal,
 };
 use tenon_tools::{HookAgent, Hooks, Permissions, Registry, Tasks, WeakRegistry};
 
@@ -49,15 +52,27 @@ pub struct Assignment {
     /// The name of its kind, for hooks.
     pub kind: String,
     pub system: String,
-    pub prompt: String,
+    pub prompt: Message,
+    /// What its answer has to fit, if anything.
+    pub contract: Option<Contract>,
     /// `None` is the template's.
     pub model: Option<NamedModel>,
     /// Its own list; see [`AgentTemplate::tools`].
     pub registry: Registry,
     pub permissions: Permissions,
+    pub folder: Folder,
     pub limits: Limits,
+    /// Keeps what it does as it does it.
+    pub journal: Arc<dyn TurnJournal>,
     pub stop: Stop,
     pub trace: Option<TraceContext>,
+}
+
+/// Where an agent works.
+pub enum Folder {
+    OfTemplate,
+    /// Somewhere else, with tools that work there.
+    Other { path: PathBuf, own_tools: OwnTools },
 }
 
 /// A model and the name it is asked by.
@@ -91,37 +106,57 @@ impl AgentTemplate {
     }
 
     pub fn agent(&self, assignment: Assignment) -> Agent {
-        let Assignment { call_id, kind, system, prompt, model, registry, permissions, limits, stop, trace } =
-            assignment;
+        let Assignment {
+            call_id,
+            kind,
+            system,
+            prompt,
+            contract,
+            model,
+            registry,
+            permissions,
+            folder,
+            limits,
+            journal,
+            stop,
+            trace,
+        } = assignment;
+        let (cwd, own_tools) = match folder {
+            Folder::OfTemplate => (self.info.cwd.clone(), Arc::clone(&self.own_tools)),
+            Folder::Other { path, own_tools } => (path, own_tools),
+        };
         // Schedules belong to the run itself.
         let background =
             Background { wait: self.background.wait, ..Background::plain(Arc::clone(&self.ids)) };
-        for tool in (self.own_tools)(&background.tasks) {
+        for tool in own_tools(&background.tasks) {
             registry.replace(tool);
         }
         let (client, model) = match model {
             Some(model) => (model.client, model.name),
             None => (Arc::clone(&self.model), self.info.model.clone()),
         };
+        let mut tools = registry.names();
+        let offered = contract.as_ref().filter(|contract| !permissions.removes(contract.tool));
+        tools.extend(offered.map(|contract| contract.tool.to_owned()));
         let info = RunInfo {
+            cwd,
             model,
             permission_mode: permissions.mode().name().to_owned(),
-            tools: registry.names(),
+            tools,
             ..self.info.clone()
         };
         Agent {
             model: client,
             system,
             history: Vec::new(),
-            prompt: Some(Message::user(prompt)),
+            prompt: Some(prompt),
             registry,
             permissions,
-            contract: None,
+            contract,
             schema_mode: SchemaMode::Tool,
             limits,
             client: Arc::clone(&self.client),
-            // What it did reaches the session of the run as the result of a call, and not otherwise.
-            journal: Arc::new(NoJournal) as Arc<dyn TurnJournal>,
+            journal,
             budget: Arc::clone(&self.budget),
             stop,
             ids: Arc::clone(&self.ids),

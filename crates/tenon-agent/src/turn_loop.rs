@@ -27,7 +27,7 @@ use crate::plan_batch::{Step, plan_batch};
 use crate::repeated_call::RepeatedCalls;
 use crate::run_batch::{Done, millis_since};
 use crate::schema_mode::{Asking, Form, Offer};
-use crate::terminal::{ACCEPTED, SKIPPED, SKIPPED_RETRY, terminal_spec};
+use crate::terminal::{accepted, rejected, skipped, terminal_spec};
 use crate::{Background, Emitter, Limits, Lineage, SchemaMode, Stop};
 
 /// How long a stopped run may take to put its things away before it is dropped.
@@ -445,13 +445,13 @@ impl<'a> Run<'a> {
                     let done = match checked {
                         Some(done) => done,
                         None if self.agent.contract.is_none() => Done::at_once(not_yours(&call.name)),
-                        None => Done::skipped(skipped(captured.is_some())),
+                        None => Done::skipped(self.skipped(captured.is_some())),
                     };
                     results.push(self.report(call, done).await?);
                     at += 1;
                 }
                 Step::Skip => {
-                    results.push(self.report(call, Done::skipped(skipped(captured.is_some()))).await?);
+                    results.push(self.report(call, Done::skipped(self.skipped(captured.is_some()))).await?);
                     at += 1;
                 }
                 _ => {
@@ -532,7 +532,7 @@ impl<'a> Run<'a> {
             let (outcome, stored) = match checked {
                 Ok(payload) => {
                     captured = Some(payload);
-                    (ToolOutcome::ok(ACCEPTED), None)
+                    (ToolOutcome::ok(accepted(contract)), None)
                 }
                 Err(rejection) => {
                     let violations = rejection
@@ -546,7 +546,8 @@ impl<'a> Run<'a> {
                     let candidate = Some(candidate(call));
                     self.last_attempt =
                         Some(StructuredError { attempts: self.attempts, candidate, violations });
-                    let told = ToolOutcome::error(ToolErrorKind::InvalidArguments, rejection.told());
+                    let told = rejected(contract, &rejection);
+                    let told = ToolOutcome::error(ToolErrorKind::InvalidArguments, told);
                     (told, Some(rejection.stored()))
                 }
             };
@@ -554,6 +555,10 @@ impl<'a> Run<'a> {
             done.push(Some(Done { stored, duration_ms, ran_with, ..Done::at_once(outcome) }));
         }
         Ok((captured, done))
+    }
+
+    fn skipped(&self, is_captured: bool) -> ToolOutcome {
+        ToolOutcome::ok(skipped(self.agent.contract.as_ref(), is_captured))
     }
 
     pub(crate) async fn journal(&mut self, record: TurnRecord) -> Result<(), Failure> {
@@ -626,10 +631,6 @@ fn not_yours(tool: &str) -> ToolOutcome {
         ToolErrorKind::Denied,
         format!("`{tool}` is the run's own to call, and you work for it: answer in plain text."),
     )
-}
-
-fn skipped(captured: bool) -> ToolOutcome {
-    ToolOutcome::ok(if captured { SKIPPED } else { SKIPPED_RETRY })
 }
 
 /// The rejected arguments as JSON: themselves when they are JSON, else their text as a JSON string.

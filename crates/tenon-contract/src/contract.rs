@@ -1,4 +1,4 @@
-//! A schema together with the two policies that make it a contract.
+//! A schema together with the policies that make it a contract.
 //!
 //! There is one mechanism and two presets: a run's own contract, and that of a workflow step.
 
@@ -14,6 +14,7 @@ pub struct Contract {
     /// The tool whose arguments are the payload.
     pub tool: &'static str,
     pub siblings: Siblings,
+    pub replies: Replies,
     pub schema: Schema,
 }
 
@@ -26,12 +27,21 @@ pub enum Siblings {
     Run,
 }
 
+/// How the model is answered when it has called the terminal tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replies {
+    /// In words: a sentence, or a line for each violation.
+    Words,
+    /// As JSON: `{"status":"ok"}`, or `{"status":"error","message":"validation failed: …"}`.
+    Status,
+}
+
 impl Contract {
     pub fn structured_output(schema: Schema) -> Contract {
-        Contract { tool: STRUCTURED_OUTPUT, siblings: Siblings::Suppress, schema }
+        Contract { tool: STRUCTURED_OUTPUT, siblings: Siblings::Suppress, replies: Replies::Words, schema }
     }
 
     pub fn submit_result(schema: Schema) -> Contract {
-        Contract { tool: SUBMIT_RESULT, siblings: Siblings::Run, schema }
+        Contract { tool: SUBMIT_RESULT, siblings: Siblings::Run, replies: Replies::Status, schema }
     }
 }

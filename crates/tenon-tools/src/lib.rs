@@ -83,8 +83,8 @@ pub use mcp_client::{McpNotice, McpOptions, McpReport, McpServers, mcp_server_wo
 pub use net::NetOptions;
 pub use output::OutputStore;
 pub use paths::PathError;
-pub use permission::{AllowedBy, PermissionOptions, Permissions, Verdict};
-pub use registry::{Offered, Registry, Selection, TakenName, WeakRegistry};
+pub use permission::{AllowedBy, Forbidden, PermissionOptions, Permissions, Verdict};
+pub use registry::{Alias, Offered, Registry, Selection, TakenName, WeakRegistry};
 pub use rule::{Rule, RuleError, split_rules};
 pub use running::kill_running_commands;
 pub use sandbox::{KernelSupport, Sandbox, SandboxError, SandboxOptions};

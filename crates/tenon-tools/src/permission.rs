@@ -62,6 +62,44 @@ impl Permissions {
         self.rules.deny.iter().any(|rule| rule.rule.is_whole() && rule.rule.covers(tool))
     }
 
+    /// Why no call of this tool can run while nobody is there to be asked. A narrowed allow rule lets some run.
+    pub fn forbids(&self, spec: &ToolSpec) -> Option<Forbidden> {
+        let speaks_of_it = |rule: &ReadyRule| rule.rule.covers(&spec.name);
+        if let Some(rule) =
+            self.rules.deny.iter().find(|rule| rule.rule.is_whole() && rule.rule.covers(&spec.name))
+        {
+            return Some(Forbidden {
+                reason: format!("`{}` is denied by the rule `{}`", spec.name, rule.rule),
+                hint: format!("take `{}` out of `--exclude-tools` or `permissions.deny`", rule.rule),
+            });
+        }
+        if let Some(rule) =
+            self.rules.ask.iter().find(|rule| rule.rule.is_whole() && rule.rule.covers(&spec.name))
+        {
+            return Some(Forbidden {
+                reason: format!("the rule `{}` asks before `{}` runs", rule.rule, spec.name),
+                hint: format!("take `{}` out of `permissions.ask` to stop asking", rule.rule),
+            });
+        }
+        match (self.mode, spec.kind) {
+            (_, ToolKind::Read) | (ApprovalMode::Yolo, _) | (ApprovalMode::AutoEdit, ToolKind::Edit) => None,
+            (ApprovalMode::Plan, _) => Some(Forbidden {
+                reason: format!("`plan` mode only reads, and `{}` does more", spec.name),
+                hint: format!("`--approval-mode {}` allows it", allowing_mode(spec).name()),
+            }),
+            _ if self.rules.allow.iter().any(speaks_of_it) => None,
+            (mode, _) => Some(Forbidden {
+                reason: format!(
+                    "`{}` {}, which `{}` mode allows only with approval",
+                    spec.name,
+                    does(spec.kind),
+                    mode.name()
+                ),
+                hint: hint(spec),
+            }),
+        }
+    }
+
     /// The domains that allow rules name for `web_fetch`.
     pub fn allowed_domains(&self) -> Vec<String> {
         let domain = |rule: &ReadyRule| {
@@ -106,6 +144,13 @@ pub enum Verdict {
         reason: String,
         hint: Option<String>,
     },
+}
+
+/// Why a tool is of no use, and what would change that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forbidden {
+    pub reason: String,
+    pub hint: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,11 +290,7 @@ impl Permissions {
             }
             _ => {}
         }
-        let does = match spec.kind {
-            ToolKind::Read | ToolKind::Other => "has effects",
-            ToolKind::Edit => "changes files",
-            ToolKind::Execute => "runs commands",
-        };
+        let does = does(spec.kind);
         let mut reason =
             format!("`{}` {does}, which `{}` mode allows only with approval", spec.name, self.mode.name());
         let narrowed = |rule: &&ReadyRule| !rule.rule.is_whole() && rule.rule.covers(&spec.name);
@@ -375,6 +416,14 @@ fn is_exactly(host: &str, domain: &str) -> bool {
     match domain.strip_prefix("*.") {
         Some(parent) => host != parent && is_within(host, parent),
         None => host == domain,
+    }
+}
+
+fn does(kind: ToolKind) -> &'static str {
+    match kind {
+        ToolKind::Read | ToolKind::Other => "has effects",
+        ToolKind::Edit => "changes files",
+        ToolKind::Execute => "runs commands",
     }
 }
 

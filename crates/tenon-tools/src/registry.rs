@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-use tenon_core::{Tool, ToolSpec};
+use tenon_core::{Args, Tool, ToolSpec};
 
 use crate::nearest::nearest;
 use crate::rule::canonical;
@@ -56,6 +56,16 @@ struct List {
     entries: Vec<Entry>,
     /// With more tools than this, those that most runs do not need are offered on demand.
     defer_above: Option<usize>,
+    aliases: Vec<Alias>,
+}
+
+/// Another name that a tool can be called by, with arguments of other names. It is not offered.
+#[derive(Clone, Copy, Debug)]
+pub struct Alias {
+    pub name: &'static str,
+    pub tool: &'static str,
+    /// The tool's own arguments for those of the alias.
+    pub arguments: fn(Args) -> Args,
 }
 
 #[derive(Clone)]
@@ -136,6 +146,19 @@ impl Registry {
         entry.map(|entry| entry.tool = tool).is_some()
     }
 
+    /// Lets tools be called by other names too. A tool's own name stays its own.
+    pub fn answer_to(&self, aliases: &[Alias]) {
+        self.write().aliases.extend_from_slice(aliases);
+    }
+
+    /// The arguments of a call, as the tool it means takes them.
+    pub fn own_arguments(&self, name: &str, args: Args) -> Args {
+        match self.read().alias(name) {
+            Some(alias) => (alias.arguments)(args),
+            None => args,
+        }
+    }
+
     pub fn downgrade(&self) -> WeakRegistry {
         WeakRegistry(Arc::downgrade(&self.list))
     }
@@ -164,7 +187,7 @@ impl Registry {
     pub fn with(&self, keep: impl Fn(&ToolSpec) -> bool) -> Registry {
         let list = self.read();
         let entries = list.entries.iter().filter(|entry| keep(entry.tool.spec())).cloned().collect();
-        let copy = List { entries, defer_above: list.defer_above };
+        let copy = List { entries, defer_above: list.defer_above, aliases: list.aliases.clone() };
         let registry = Registry { list: Arc::new(RwLock::new(copy)) };
         // The search looks at the list it belongs to.
         registry.replace_search();
@@ -186,7 +209,9 @@ impl Registry {
         let find = |wanted: &str| {
             list.entries.iter().find(|entry| entry.tool.spec().name == wanted).map(|entry| entry.tool.clone())
         };
-        find(name).or_else(|| CALLABLE_ALIASES.contains(&name).then(|| find(canonical(name))).flatten())
+        find(name)
+            .or_else(|| list.alias(name).and_then(|alias| find(alias.tool)))
+            .or_else(|| CALLABLE_ALIASES.contains(&name).then(|| find(canonical(name))).flatten())
     }
 
     /// A tool whose name looks like this one.
@@ -224,6 +249,14 @@ impl Registry {
 
     fn write(&self) -> RwLockWriteGuard<'_, List> {
         self.list.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl List {
+    /// What a name means that no tool has as its own.
+    fn alias(&self, name: &str) -> Option<&Alias> {
+        let is_own = self.entries.iter().any(|entry| entry.tool.spec().name == name);
+        self.aliases.iter().find(|alias| alias.name == name && !is_own)
     }
 }
 
