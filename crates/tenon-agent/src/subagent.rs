@@ -9,8 +9,8 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::json;
 use tenon_core::{
-    Args, BoxFut, Ending, ErrorClass, EventSink, Failure, Message, NoJournal, Outcome, TaskKind, TaskStatus, Tool, ToolCtx,
-    ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
+    Args, BoxFut, Ending, ErrorClass, EventSink, Failure, Message, NoJournal, Outcome, Sampling, TaskKind,
+    TaskStatus, Tool, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
 };
 use tenon_tools::{ArgReader, NewTask, Offered, OutputStore, Refusal, Settled};
 
@@ -267,6 +267,7 @@ impl AgentTool {
             prompt: Message::user(order.prompt.clone()),
             contract: None,
             model: known.model.clone(),
+            sampling: Sampling::default(),
             registry,
             permissions,
             folder: Folder::OfTemplate,

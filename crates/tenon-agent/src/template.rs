@@ -57,6 +57,7 @@ pub struct Assignment {
     pub contract: Option<Contract>,
     /// `None` is the template's.
     pub model: Option<NamedModel>,
+    pub sampling: Sampling,
     /// Its own list; see [`AgentTemplate::tools`].
     pub registry: Registry,
     pub permissions: Permissions,
@@ -72,7 +73,10 @@ pub struct Assignment {
 pub enum Folder {
     OfTemplate,
     /// Somewhere else, with tools that work there.
-    Other { path: PathBuf, own_tools: OwnTools },
+    Other {
+        path: PathBuf,
+        own_tools: OwnTools,
+    },
 }
 
 /// A model and the name it is asked by.
@@ -113,6 +117,7 @@ impl AgentTemplate {
             prompt,
             contract,
             model,
+            sampling,
             registry,
             permissions,
             folder,
@@ -167,7 +172,7 @@ impl AgentTemplate {
             heartbeat: None::<Duration>,
             deliver: None,
             models: self.models.clone(),
-            sampling: Sampling::default(),
+            sampling,
             reasoning: self.reasoning,
             max_output_tokens: None,
             compact_at: self.compact_at,

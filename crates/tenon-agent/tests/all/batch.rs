@@ -8,6 +8,7 @@ const SCHEMA: &str = r#"{"type":"object","properties":{"n":{"type":"integer"}},"
 const BAD: &str = r#"{"n":"x"}"#;
 const GOOD: &str = r#"{"n":1}"#;
 const WRONG_TYPE: &str = "/n: expected integer, got string";
+const SUBMITTED: &str = r#"{"status":"ok"}"#;
 
 fn report(id: &str, content: &str, error: bool) -> (String, String, bool) {
     (id.into(), content.into(), error)
@@ -80,7 +81,36 @@ fn siblings_of_submit_result_all_run_and_then_the_run_ends() {
     let played = scene.play();
     assert_eq!(played.payload(), Some(GOOD));
     assert_eq!(played.ran, ["b"]);
-    assert_eq!(played.reports(), [report("a", ACCEPTED, false), report("b", "ran b", false)]);
+    assert_eq!(played.reports(), [report("a", SUBMITTED, false), report("b", "ran b", false)]);
+}
+
+#[test]
+fn of_several_submit_results_in_one_turn_the_first_that_fits_wins_and_every_other_tool_runs() {
+    let mut scene = Scene::new(vec![calls(&[
+        ("a", "submit_result", BAD),
+        ("b", "write_file", "{}"),
+        ("c", "submit_result", GOOD),
+        ("d", "submit_result", GOOD),
+        ("panic", "look", "{}"),
+    ])])
+    .schema(SCHEMA);
+    scene.submit_result = true;
+    let played = scene.play();
+    assert_eq!(played.payload(), Some(GOOD));
+    assert_eq!(played.ran, ["b"], "and the one that broke down did not undo the result");
+    let rejected = r#"{"status":"error","message":"validation failed: /n: expected integer, got string"}"#;
+    let skipped =
+        r#"{"status":"skipped","message":"another call of `submit_result` in this turn was accepted"}"#;
+    assert_eq!(
+        played.reports(),
+        [
+            report("a", rejected, true),
+            report("b", "ran b", false),
+            report("c", SUBMITTED, false),
+            report("d", skipped, false),
+            report("panic", "The tool `look` broke down.", true),
+        ]
+    );
 }
 
 #[test]
