@@ -180,6 +180,7 @@ impl Shared {
                 permission_mode: ApprovalMode::Default.name().into(),
                 tools: self.registry.names(),
                 agents: Vec::new(),
+                commands: Vec::new(),
                 mcp_servers: Vec::new(),
                 cli_version: env!("CARGO_PKG_VERSION").into(),
                 sandbox: Default::default(),

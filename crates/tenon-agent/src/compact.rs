@@ -5,7 +5,7 @@
 //! are left out instead. How full the context is says `context.rs`, what the model is asked `summary.rs`.
 //! What was said is not lost: a journal keeps the messages it already has.
 
-use tenon_core::{CompactTrigger, EventKind, Failure, Message, Part, Role, TurnRecord};
+use tenon_core::{CompactTrigger, ErrorClass, EventKind, Failure, Message, Part, Role, TurnRecord};
 use tenon_tools::HookInput;
 
 use crate::context::{message_bytes, result_bytes};
@@ -23,6 +23,11 @@ const AFTERWARDS_SHARE: f64 = 0.7;
 const MOST_IN_A_ROW: u32 = 5;
 /// Shorter outputs are not worth leaving out.
 const SMALL_OUTPUT: usize = 200;
+
+/// On request room is made as if the context were at least this large: a summary needs some space itself.
+const REQUESTED_ROOM: u64 = 8_000;
+/// The context of a model that nobody knows, for the transcript that it is asked to summarise.
+const UNKNOWN_LIMIT: u64 = 128_000;
 
 /// What a run remembers about making room.
 pub(crate) struct Compactions {
@@ -43,6 +48,14 @@ pub(crate) struct Room {
     pub(crate) trigger: u64,
     /// Tokens of the next request as it stands.
     before: u64,
+    why: CompactTrigger,
+}
+
+/// The tokens of the next request, before and after room was made. The same where there was nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Relief {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,9 +130,48 @@ impl Run<'_> {
         }
     }
 
+    /// Because somebody asked for it: all but the last turn is summarised, however little that gains.
+    pub(crate) async fn compact_on_request(
+        &mut self,
+        instructions: Option<&str>,
+    ) -> Result<Relief, Box<Failure>> {
+        let before = self.next_tokens();
+        let limit = self.context.limit(self.agent.models.facts(&self.model)).unwrap_or(UNKNOWN_LIMIT);
+        let trigger = before.max(REQUESTED_ROOM);
+        let room = Room { limit: limit.max(trigger), trigger, before, why: CompactTrigger::Manual };
+        let kept_from = kept_from(&self.history, self.compactions.task_at, 0);
+        let replaced = self.replaced_bytes(kept_from);
+        if replaced == 0 {
+            return Ok(Relief { before, after: before });
+        }
+        if let Some(why) = self.prevented_by_hook(room.why, instructions).await? {
+            let message = format!("a `PreCompact` hook kept the conversation from being compacted: {why}");
+            return Err(Box::new(Failure::new(ErrorClass::Input, message)));
+        }
+        match self.summarise(kept_from, replaced, room, instructions).await {
+            Ok(summary) => {
+                self.put_summary(summary, kept_from, room).await?;
+                Ok(Relief { before, after: self.next_tokens() })
+            }
+            Err(NoSummary::Stopped(failure)) => Err(failure),
+            Err(NoSummary::Useless(why)) => {
+                let message = format!("the conversation was not compressed, because {why}");
+                Err(Box::new(Failure::new(ErrorClass::Protocol, message)))
+            }
+        }
+    }
+
     fn room(&mut self) -> Option<Room> {
         let limit = self.context.limit(self.agent.models.facts(&self.model))?;
-        Some(Room { limit, trigger: share(limit, self.agent.compact_at), before: self.next_tokens() })
+        let trigger = share(limit, self.agent.compact_at);
+        Some(Room { limit, trigger, before: self.next_tokens(), why: CompactTrigger::Auto })
+    }
+
+    /// What a summary of all before `kept_from` would replace. The task stays.
+    fn replaced_bytes(&self, kept_from: usize) -> usize {
+        let task_bytes = self.compactions.task.as_ref().map_or(0, message_bytes);
+        let old_bytes: usize = self.history[..kept_from].iter().map(message_bytes).sum();
+        old_bytes.saturating_sub(task_bytes)
     }
 
     /// Tokens of the next request as it stands.
@@ -135,21 +187,16 @@ impl Run<'_> {
         }
         let kept_bytes = self.context.bytes_in(share(room.trigger, KEPT_SHARE));
         let kept_from = kept_from(&self.history, self.compactions.task_at, kept_bytes);
-        let task_bytes = self.compactions.task.as_ref().map_or(0, message_bytes);
-        let old_bytes: usize = self.history[..kept_from].iter().map(message_bytes).sum();
-        let replaced = old_bytes.saturating_sub(task_bytes);
-        if let Some(why) = self.prevented_by_hook().await? {
+        let replaced = self.replaced_bytes(kept_from);
+        if let Some(why) = self.prevented_by_hook(room.why, None).await? {
             let message = format!("a `PreCompact` hook kept the conversation from being compacted: {why}");
             self.emitter.emit(EventKind::Warning { message });
             return Ok(Made::Nothing);
         }
         if self.context.tokens_in(replaced) >= share(room.trigger, WORTH_SHARE) {
-            match self.summarise(kept_from, replaced, room).await {
+            match self.summarise(kept_from, replaced, room, None).await {
                 Ok(summary) => {
-                    let messages = self.with_summary(&summary, kept_from, room);
-                    self.replace_history(messages, Some(0), room).await?;
-                    let told = HookInput::PostCompact { trigger: CompactTrigger::Auto, summary };
-                    self.fire(told).await?;
+                    self.put_summary(summary, kept_from, room).await?;
                     return Ok(Made::Room);
                 }
                 Err(NoSummary::Stopped(failure)) => return Err(self.with_attempts(*failure)),
@@ -163,9 +210,25 @@ impl Run<'_> {
         self.leave_out_outputs(room).await
     }
 
+    async fn put_summary(
+        &mut self,
+        summary: String,
+        kept_from: usize,
+        room: Room,
+    ) -> Result<(), Box<Failure>> {
+        let messages = self.with_summary(&summary, kept_from, room);
+        self.replace_history(messages, Some(0), room).await?;
+        self.fire(HookInput::PostCompact { trigger: room.why, summary }).await?;
+        Ok(())
+    }
+
     /// Why a hook does not want this, if one does not.
-    async fn prevented_by_hook(&self) -> Result<Option<String>, Failure> {
-        let asked = HookInput::PreCompact { trigger: CompactTrigger::Auto, instructions: None };
+    async fn prevented_by_hook(
+        &self,
+        trigger: CompactTrigger,
+        instructions: Option<&str>,
+    ) -> Result<Option<String>, Failure> {
+        let asked = HookInput::PreCompact { trigger, instructions: instructions.map(str::to_owned) };
         Ok(self.fire(asked).await?.denied().map(str::to_owned))
     }
 
@@ -223,7 +286,7 @@ impl Run<'_> {
         })
         .await?;
         self.emitter.emit(EventKind::Compacted {
-            trigger: CompactTrigger::Auto,
+            trigger: room.why,
             before_tokens: room.before,
             after_tokens,
         });

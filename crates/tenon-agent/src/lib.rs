@@ -12,6 +12,7 @@
 mod agent_type;
 mod ask;
 mod compact;
+mod compress;
 mod context;
 mod drain;
 mod emitter;
@@ -36,6 +37,7 @@ mod terminal;
 mod turn_loop;
 
 pub use agent_type::{AgentType, ToolChoices};
+pub use compress::compress;
 pub use context::estimate_tokens;
 pub use drain::{Background, DEFAULT_WAIT};
 pub use emitter::Emitter;

@@ -36,17 +36,19 @@ pub(crate) enum NoSummary {
 }
 
 impl Run<'_> {
-    /// A summary of everything before `until`, shorter than the `replaced` bytes.
+    /// A summary of everything before `until`, shorter than the `replaced` bytes. `wishes` are those of whoever asked
+    /// for it.
     pub(crate) async fn summarise(
         &mut self,
         until: usize,
         replaced: usize,
         room: Room,
+        wishes: Option<&str>,
     ) -> Result<String, NoSummary> {
         let facts = self.agent.models.facts(&self.model);
         let most =
             MOST_TOKENS.min(share(room.trigger, SUMMARY_SHARE)).min(facts.max_output.unwrap_or(u64::MAX));
-        let request = self.summary_request(until, most.max(1), room);
+        let request = self.summary_request(until, most.max(1), room, wishes);
         let bytes =
             request.system.len() + request.messages.iter().map(crate::context::message_bytes).sum::<usize>();
         let tokens = self.context.tokens_in(bytes);
@@ -73,8 +75,12 @@ impl Run<'_> {
         }
     }
 
-    fn summary_request(&self, until: usize, most: u64, room: Room) -> Request {
-        let instructions = instructions(most / 2);
+    fn summary_request(&self, until: usize, most: u64, room: Room, wishes: Option<&str>) -> Request {
+        let mut instructions = instructions(most / 2);
+        if let Some(wishes) = wishes {
+            // Writing to a string does not fail.
+            let _ = write!(instructions, "\nWhoever asked for the notes adds: {wishes}");
+        }
         let whole = self.context.bytes_in(share(room.limit, TRANSCRIPT_SHARE).saturating_sub(most));
         let bytes = whole.saturating_sub(SYSTEM.len() + instructions.len());
         let transcript = transcript(&self.history[..until], bytes);

@@ -193,7 +193,7 @@ pub(crate) struct Batch {
 }
 
 impl<'a> Run<'a> {
-    fn new(agent: &'a Agent, emitter: Arc<Emitter>, history: Vec<Message>) -> Run<'a> {
+    pub(crate) fn new(agent: &'a Agent, emitter: Arc<Emitter>, history: Vec<Message>) -> Run<'a> {
         let terminal = agent.contract.as_ref().filter(|contract| !agent.permissions.removes(contract.tool));
         agent.lineage.begin_run(&history);
         agent.background.news.open();
@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
     }
 
     /// The conversation as it stands: a run that was stopped may have left calls without an answer.
-    fn take_history(&mut self) -> Vec<Message> {
+    pub(crate) fn take_history(&mut self) -> Vec<Message> {
         let Batch { begun, results } = std::mem::take(&mut self.batch);
         history::close_calls(&mut self.history, results, |call| match begun.contains(&call.id) {
             true => Unfinished::MayHaveRun,
@@ -583,7 +583,7 @@ impl<'a> Run<'a> {
         Box::new(failure)
     }
 
-    fn outcome(mut self, ending: Ending, duration_ms: u64) -> Outcome {
+    pub(crate) fn outcome(mut self, ending: Ending, duration_ms: u64) -> Outcome {
         let helpers = self.agent.lineage.take_helpers();
         self.metrics.merge(&helpers.metrics);
         self.denials.extend(helpers.denials);

@@ -170,6 +170,7 @@ impl Plan<'_> {
             permission_mode: permissions.mode().name().to_owned(),
             tools,
             agents: Vec::new(),
+            commands: Vec::new(),
             mcp_servers: mcp.statuses(),
             cli_version: VERSION.to_owned(),
             sandbox: confined,

@@ -137,6 +137,8 @@ pub struct RunInfo {
     pub tools: Vec<String>,
     /// Names of the agents that may be asked to help.
     pub agents: Vec<String>,
+    /// Names of the commands that may be typed (`/name`).
+    pub commands: Vec<String>,
     /// As they stand when the run starts; some may come up later.
     pub mcp_servers: Vec<McpServer>,
     pub cli_version: String,

@@ -85,6 +85,8 @@ pub struct Stopping {
 pub enum SessionSource {
     Startup,
     Resume,
+    /// The conversation was cleared, and begins anew.
+    Clear,
 }
 
 impl SessionSource {
@@ -92,6 +94,7 @@ impl SessionSource {
         match self {
             SessionSource::Startup => "startup",
             SessionSource::Resume => "resume",
+            SessionSource::Clear => "clear",
         }
     }
 }

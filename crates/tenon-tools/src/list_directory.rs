@@ -1,7 +1,9 @@
 //! `list_directory`: what is in one folder.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use globset::GlobSet;
 use serde_json::{Value, json};
 use tenon_core::{Args, Cancel, ToolKind, ToolOutcome, ToolSpec};
 
@@ -54,8 +56,33 @@ fn list(
     if !folder.is_dir() {
         return Err(Refusal::failed(format!("`{given}` is a file; read_file shows its content.")));
     }
+    let entries = entries(workspace, &folder, given, ignored, &leave_out, cancel)?;
+    let text = listing(&workspace.show(&folder), &entries);
+    Ok(ToolOutcome::ok(cap(&workspace.outputs, &spec.name, text, GENERIC)))
+}
+
+/// What the tool would show of a folder, for other ways to look at one.
+pub(crate) fn names_in(
+    workspace: &Workspace,
+    folder: &Path,
+    given: &str,
+    cancel: &Cancel,
+) -> Result<String, Refusal> {
+    let entries = entries(workspace, folder, given, Ignored::Skipped, &[], cancel)?;
+    Ok(cap(&workspace.outputs, "list_directory", listing(&workspace.show(folder), &entries), GENERIC))
+}
+
+/// Folders first, each by name.
+fn entries(
+    workspace: &Workspace,
+    folder: &Path,
+    given: &str,
+    ignored: Ignored,
+    leave_out: &[GlobSet],
+    cancel: &Cancel,
+) -> Result<Vec<(bool, String)>, Refusal> {
     let mut entries: Vec<(bool, String)> = Vec::new();
-    for entry in walk::walker(&folder, ignored).max_depth(Some(1)).build() {
+    for entry in walk::walker(folder, ignored).max_depth(Some(1)).build() {
         if cancel.is_cancelled() {
             break;
         }
@@ -75,9 +102,12 @@ fn list(
         entries.push((!entry.path().is_dir(), name));
     }
     entries.sort();
-    let shown = workspace.show(&folder);
+    Ok(entries)
+}
+
+fn listing(shown: &str, entries: &[(bool, String)]) -> String {
     if entries.is_empty() {
-        return Ok(ToolOutcome::ok(format!("`{shown}` is empty, or all in it is left out.")));
+        return format!("`{shown}` is empty, or all in it is left out.");
     }
     let mut text = format!("In `{shown}`:\n");
     for (is_file, name) in entries.iter().take(MAX_ENTRIES) {
@@ -91,7 +121,7 @@ fn list(
             entries.len() - MAX_ENTRIES
         ));
     }
-    Ok(ToolOutcome::ok(cap(&workspace.outputs, &spec.name, text, GENERIC)))
+    text
 }
 
 fn ignored(args: &Args) -> Result<Ignored, Refusal> {

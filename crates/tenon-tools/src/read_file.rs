@@ -58,6 +58,17 @@ fn read(
     if limit == 0 {
         return Err(Refusal::arguments("`limit` must be at least 1."));
     }
+    show(workspace, given, offset, limit, cancel)
+}
+
+/// At most `limit` lines from `offset` on.
+pub(crate) fn show(
+    workspace: &Workspace,
+    given: &str,
+    offset: u64,
+    limit: u64,
+    cancel: &Cancel,
+) -> Result<ToolOutcome, Refusal> {
     let path = workspace.resolve_readable(given)?;
     let file = open(workspace, given, &path)?;
     let mut lines = Lines::new(offset, limit.min(GENERIC.lines as u64));

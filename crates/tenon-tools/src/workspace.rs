@@ -113,6 +113,11 @@ impl Workspace {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), fingerprint);
     }
 
+    /// A conversation that knows nothing of the files begins: they have to be read again.
+    pub fn forget_reads(&self) {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     pub(crate) fn prior_read(&self, path: &Path, now: Fingerprint) -> PriorRead {
         match self.reads.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
             Some(then) if *then == now => PriorRead::Unchanged,

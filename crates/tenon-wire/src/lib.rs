@@ -31,4 +31,4 @@ pub use dialect::{
     published_schema,
 };
 pub use openai::PROTOCOL_VERSION;
-pub use reply::{Cancelled, HintItem, HintStatus, Question, Replies, Suggestion};
+pub use reply::{Cancelled, CommandTold, HintItem, HintStatus, Question, Replies, Suggestion};

@@ -41,6 +41,17 @@ pub enum Cancelled {
     Noop,
 }
 
+/// What became of a command.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandTold<'a> {
+    pub uuid: Id,
+    pub time: Timestamp,
+    pub prompt_id: Option<&'a str>,
+    /// How it was understood.
+    pub command: &'a Value,
+    pub result: &'a Value,
+}
+
 /// One thing that could be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HintItem {
@@ -163,11 +174,24 @@ impl Replies {
     }
 
     /// `command` is how the command was understood, `result` what came of it.
-    pub fn command(&self, prompt_id: Option<&str>, command: &Value, result: &Value) -> Vec<u8> {
-        line(&json!({
-            "type": "result/command", "session_id": self.session_id, "prompt_id": prompt_id,
-            "command": command, "result": result,
-        }))
+    pub fn command(&self, told: &CommandTold<'_>) -> Vec<u8> {
+        let CommandTold { uuid, time, prompt_id, command, result } = told;
+        match self.dialect {
+            Dialect::OpenAi => line(&json!({
+                "type": "result/command", "session_id": self.session_id, "prompt_id": prompt_id,
+                "command": command, "result": result,
+            })),
+            Dialect::Qwen | Dialect::Claude => line(&json!({
+                "type": "system", "subtype": "command_result", "uuid": uuid, "session_id": self.session_id,
+                "parent_tool_use_id": null,
+                "data": { "prompt_id": prompt_id, "command": command, "result": result },
+            })),
+            // It has no word for commands: their answer is what the assistant says.
+            Dialect::Gemini => line(&json!({
+                "type": "message", "timestamp": time.to_iso8601(), "role": "assistant",
+                "content": result["content"],
+            })),
+        }
     }
 
     pub fn hint(

@@ -226,6 +226,7 @@ pub fn plain_agent(model: Arc<dyn ModelClient>) -> Agent {
             permission_mode: "yolo".into(),
             tools: Vec::new(),
             agents: Vec::new(),
+            commands: Vec::new(),
             mcp_servers: Vec::new(),
             cli_version: "0".into(),
             sandbox: Default::default(),

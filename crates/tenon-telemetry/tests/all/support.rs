@@ -134,6 +134,7 @@ pub fn begins() -> EventKind {
         permission_mode: "default".to_owned(),
         tools: Vec::new(),
         agents: Vec::new(),
+        commands: Vec::new(),
         mcp_servers: Vec::new(),
         cli_version: "1.2.3".to_owned(),
         sandbox: Default::default(),

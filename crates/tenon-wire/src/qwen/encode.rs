@@ -198,7 +198,7 @@ fn write_init(info: &RunInfo, sink: &mut Sink<'_>) {
         mcp_servers: info.mcp_servers.iter().map(shown_server).collect(),
         model: &info.model,
         permission_mode: &info.permission_mode,
-        slash_commands: &[],
+        slash_commands: &info.commands,
         qwen_code_version: &info.cli_version,
         agents: &info.agents,
         permission_mode_camel: &info.permission_mode,

@@ -52,6 +52,7 @@ impl Script {
             permission_mode: "default".to_owned(),
             tools: ["read_file", "run_shell_command", "structured_output"].map(str::to_owned).to_vec(),
             agents: Vec::new(),
+            commands: Vec::new(),
             mcp_servers: Vec::new(),
             cli_version: "0.1.0".to_owned(),
             sandbox: Default::default(),
