@@ -1,11 +1,28 @@
 //! Runs many agents as one workflow: a document is read, checked as a whole before the first model call, and then
 //! interpreted; one agent runs per step.
+//!
+//! Start reading at `document.rs` (what can be written), then `parse.rs` (text in, document or problems out, no files)
+//! and `load.rs` (everything resolved and compiled). `cel.rs` holds the expressions.
 
+mod cel;
+mod diagnostic;
+mod document;
+mod duration;
+mod load;
 mod notice;
 mod port;
 mod record;
 mod step_key;
+mod template;
+mod unicode;
 
+pub use cel::{CelError, CelSyntax, Expression, MAX_EXPRESSION_BYTES, Scope, StepView};
+pub use diagnostic::{Code, Diagnostic, Severity};
+pub use document::{
+    AgentSpec, DEFAULT_MAX_TURNS, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode,
+    Place, Places, RunBudget, Scheduler, Step, ToolChoice, VERSION, Workflow,
+};
+pub use load::{LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind, StepBody};
 pub use notice::{Notice, Started, StepKind};
 pub use port::{
     AgentName, AgentRequest, Completion, DurableRun, Item, Iteration, ModelWish, Purpose, StepOutcome,
@@ -16,3 +33,4 @@ pub use record::{
     WorkflowOutcome, WorkflowStatus,
 };
 pub use step_key::{InvalidStepKey, Role, Segment, StepKey};
+pub use template::Template;

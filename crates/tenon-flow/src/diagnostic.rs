@@ -1,0 +1,230 @@
+//! What is wrong with a document, and where: one [`Diagnostic`] per problem, with a stable code.
+//!
+//! The codes are the categories of the format's own suite and, for what tenon checks beyond it, names of its own.
+//! They are an interface: editors and scripts match on them. Drawing the line a diagnostic points at is here too.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::document::Place;
+
+/// A line is shown up to this many characters; the caret decides which part.
+const SHOWN_COLUMNS: usize = 100;
+/// Text from a document is quoted up to this many characters.
+const QUOTED_CHARS: usize = 60;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// The kind of a problem.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Code { $($(#[$doc])* $name,)* }
+
+        impl Code {
+            /// Every code with its text, in the order of the reference.
+            pub const ALL: &'static [(Code, &'static str)] = &[$((Code::$name, $text),)*];
+
+            pub fn text(self) -> &'static str {
+                match self { $(Code::$name => $text,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    MissingName = "missing_name",
+    MissingSteps = "missing_steps",
+    EmptySteps = "empty_steps",
+    UnknownVersion = "unknown_version",
+    AgentMissingDescription = "agent_missing_description",
+    InvalidStepId = "invalid_step_id",
+    DuplicateStep = "duplicate_step",
+    MissingAgent = "missing_agent",
+    MissingDep = "missing_dep",
+    Cycle = "cycle",
+    IncludeHasAgent = "include_has_agent",
+    IncludeHasInstructions = "include_has_instructions",
+    IncludeHasLoop = "include_has_loop",
+    IncludeHasCondition = "include_has_condition",
+    IncludeHasContextfiles = "include_has_contextfiles",
+    IncludeHasModel = "include_has_model",
+    LoopMissingMaxIterations = "loop_missing_max_iterations",
+    ForeachWithMaxIterations = "foreach_with_max_iterations",
+    ForeachWithUntil = "foreach_with_until",
+    ForeachWithUntilagent = "foreach_with_untilagent",
+    ForeachWithDelay = "foreach_with_delay",
+    ForeachEmptyArray = "foreach_empty_array",
+    NestedLoopProhibited = "nested_loop_prohibited",
+    LoopValidation = "loop_validation",
+    UntilagentBadRef = "untilagent_bad_ref",
+    NegativeValue = "negative_value",
+    Validation = "validation",
+    UnknownField = "unknown_field",
+    UnicodeUnsafe = "unicode_unsafe",
+    TooLarge = "too_large",
+    RefMissing = "ref_missing",
+    RefEscape = "ref_escape",
+    IncludeMissing = "include_missing",
+    IncludeEscape = "include_escape",
+    IncludeDepth = "include_depth",
+    IncludeCollision = "include_collision",
+    SchemaInvalid = "schema_invalid",
+    UnknownTool = "unknown_tool",
+    CelSyntax = "cel_syntax",
+    CelType = "cel_type",
+    CelUnknownStep = "cel_unknown_step",
+    CelUnknownField = "cel_unknown_field",
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Error,
+    Warning,
+}
+
+/// One problem of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    pub code: Code,
+    pub severity: Severity,
+    /// As it was named by whoever asked.
+    pub file: PathBuf,
+    pub line: u32,
+    pub column: u32,
+    /// One sentence without a full stop.
+    pub message: String,
+    pub hint: Option<String>,
+    /// The line itself, with a caret under the column.
+    #[serde(skip)]
+    pub snippet: String,
+}
+
+impl Diagnostic {
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// `file:line:column: error[code]: message`, the line, and the hint.
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        let Diagnostic { line, column, message, .. } = self;
+        write!(out, "{}:{line}:{column}: {severity}[{}]: {message}", self.file.display(), self.code.text())?;
+        if !self.snippet.is_empty() {
+            write!(out, "\n{}", self.snippet)?;
+        }
+        match &self.hint {
+            Some(hint) => write!(out, "\nhint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Collects the problems of one file.
+#[derive(Clone, Debug)]
+pub(crate) struct Problems<'a> {
+    file: &'a Path,
+    text: &'a str,
+    found: Vec<Diagnostic>,
+}
+
+impl<'a> Problems<'a> {
+    pub(crate) fn new(file: &'a Path, text: &'a str) -> Problems<'a> {
+        Problems { file, text, found: Vec::new() }
+    }
+
+    pub(crate) fn error(&mut self, code: Code, place: Place, message: impl Into<String>) -> &mut Diagnostic {
+        self.add(Severity::Error, code, place, message.into())
+    }
+
+    pub(crate) fn warning(
+        &mut self,
+        code: Code,
+        place: Place,
+        message: impl Into<String>,
+    ) -> &mut Diagnostic {
+        self.add(Severity::Warning, code, place, message.into())
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.found.iter().any(Diagnostic::is_error)
+    }
+
+    /// In the order of the file.
+    pub(crate) fn into_found(mut self) -> Vec<Diagnostic> {
+        self.found.sort_by_key(|problem| (problem.line, problem.column));
+        self.found
+    }
+
+    fn add(&mut self, severity: Severity, code: Code, place: Place, message: String) -> &mut Diagnostic {
+        let diagnostic = Diagnostic {
+            code,
+            severity,
+            file: self.file.to_owned(),
+            line: place.line,
+            column: place.column,
+            message,
+            hint: None,
+            snippet: snippet(self.text, place),
+        };
+        let at = self.found.len();
+        self.found.push(diagnostic);
+        &mut self.found[at]
+    }
+}
+
+impl Diagnostic {
+    pub(crate) fn hint(&mut self, hint: impl Into<String>) {
+        self.hint = Some(hint.into());
+    }
+}
+
+fn snippet(text: &str, place: Place) -> String {
+    let Some(line) = text.lines().nth(place.line.saturating_sub(1) as usize) else { return String::new() };
+    let column = place.column.saturating_sub(1) as usize;
+    // A long line is cut so that the caret stays in view.
+    let skipped = column.saturating_sub(SHOWN_COLUMNS * 3 / 4);
+    let shown: String =
+        line.chars().skip(skipped).take(SHOWN_COLUMNS).map(|c| if is_plain(c) { c } else { ' ' }).collect();
+    let number = place.line.to_string();
+    let margin = " ".repeat(number.len());
+    let caret = " ".repeat(column - skipped);
+    format!("{margin} |\n{number} | {}\n{margin} | {caret}^", shown.trim_end())
+}
+
+/// Neither moves the cursor nor hides what follows.
+fn is_plain(c: char) -> bool {
+    !c.is_control() && !crate::unicode::is_invisible(c) && !crate::unicode::is_bidi(c)
+}
+
+/// Text of a document, fit for a message.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut shown: String =
+        text.chars().take(QUOTED_CHARS).map(|c| if is_plain(c) { c } else { '\u{fffd}' }).collect();
+    if text.chars().nth(QUOTED_CHARS).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The known name that was probably meant.
+pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    /// Below this likeness a suggestion is noise.
+    const LIKELY: f64 = 0.6;
+    let name = name.to_lowercase();
+    known
+        .into_iter()
+        .map(|candidate| {
+            (strsim::normalized_damerau_levenshtein(&name, &candidate.to_lowercase()), candidate)
+        })
+        .filter(|(score, _)| *score >= LIKELY)
+        .max_by(|left, right| left.0.total_cmp(&right.0).then_with(|| right.1.cmp(left.1)))
+        .map(|(_, candidate)| candidate)
+}
