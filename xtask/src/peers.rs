@@ -10,12 +10,16 @@ mod llama;
 mod many_runs;
 mod mcp;
 mod node;
+mod openai_lines;
 mod promotions;
 mod properties;
 mod python;
 mod real_server;
 mod request_types;
 mod script;
+mod sdk;
+mod sdk_claude;
+mod sdk_qwen;
 mod tls;
 mod workspace;
 
@@ -41,6 +45,17 @@ const JOBS: &[Job] = &[
     },
     Job { name: "every-wire", what: "the contract's tests on the other three wires", run: every_wire::run },
     Job { name: "mcp", what: "MCP servers and a client of the official packages", run: mcp::run },
+    Job { name: "sdk-qwen", what: "the binary driven by `@qwen-code/sdk`", run: sdk_qwen::run },
+    Job {
+        name: "sdk-claude",
+        what: "the binary driven by `claude-agent-sdk`, in both languages",
+        run: sdk_claude::run,
+    },
+    Job {
+        name: "openai-lines",
+        what: "lines of the `openai` dialect parse as that package's own types",
+        run: openai_lines::run,
+    },
     Job { name: "tls", what: "the binary with a TLS server and a proxy", run: tls::run },
     Job { name: "chaos", what: "2,000 runs through a broken network", run: full_counts::chaos },
     Job {

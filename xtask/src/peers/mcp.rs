@@ -34,7 +34,7 @@ const CHECKS: &[(&str, Check<Peer>)] = &[
 
 pub fn run(binary: &Binary) -> Result<(), Failure> {
     let binary = binary.path()?;
-    let modules = node::with(EVERYTHING)?;
+    let modules = node::with("everything", EVERYTHING)?.join("node_modules");
     let python = python::with(&PYTHON)?;
     let everything = modules.join("@modelcontextprotocol/server-everything/dist/index.js");
     let folder = tempfile::Builder::new().prefix("tenon-mcp-").tempdir()?;

@@ -1,4 +1,4 @@
-//! The packages for Node.js that peers are made of: in `target/peers/node`, installed once.
+//! The packages for Node.js that peers are made of: in `target/peers/node`, a folder for each set, installed once.
 //!
 //! They come through `npm` with whatever registry it is configured for.
 
@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 use crate::Failure;
 use crate::peers::workspace::target;
 
-/// The folder that has the packages, at these versions.
-pub fn with(pins: &[&str]) -> Result<PathBuf, Failure> {
-    let folder = target().join("peers").join("node");
+/// A folder that has the packages in its `node_modules`, at these versions.
+pub fn with(name: &str, pins: &[&str]) -> Result<PathBuf, Failure> {
+    let folder = target().join("peers").join("node").join(name);
     let stamp = folder.join("installed");
     let wanted = pins.join("\n");
     if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
-        return Ok(folder.join("node_modules"));
+        return Ok(folder);
     }
     if !works("node") || !works("npm") {
         install_node()?;
@@ -26,12 +26,14 @@ pub fn with(pins: &[&str]) -> Result<PathBuf, Failure> {
         return Err(Failure::other(format!("`npm` could not install `{}`", pins.join("`, `"))));
     }
     std::fs::write(stamp, wanted)?;
-    Ok(folder.join("node_modules"))
+    Ok(folder)
 }
 
 fn npm(folder: &Path, pins: &[&str]) -> Result<bool, Failure> {
     let mut npm = Command::new("npm");
-    npm.args(["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(folder);
+    npm.args(["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]);
+    // Optional ones are whole programs of the peers' own, which nobody starts here.
+    npm.args(["--omit=optional", "--prefix"]).arg(folder);
     Ok(npm.args(pins).stdin(Stdio::null()).status()?.success())
 }
 

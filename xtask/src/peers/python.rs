@@ -20,6 +20,9 @@ pub enum Dependencies {
     /// Only the packages themselves: what they ask for would have to be compiled, and is not used.
     Left,
     Installed,
+    /// Installed, and this package from its source: its ready-made form carries a program of its own, hundreds of
+    /// times larger, that nobody starts here.
+    InstalledAround(&'static str),
 }
 
 /// The interpreter of an environment that has the packages.
@@ -34,8 +37,10 @@ pub fn with(packages: &Packages) -> Result<PathBuf, Failure> {
     println!("installing {}", packages.pins.join(" "));
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
-    if let Dependencies::Left = packages.dependencies {
-        pip.arg("--no-deps");
+    match packages.dependencies {
+        Dependencies::Left => _ = pip.arg("--no-deps"),
+        Dependencies::Installed => {}
+        Dependencies::InstalledAround(package) => _ = pip.args(["--no-binary", package]),
     }
     if !pip.args(packages.pins).stdin(Stdio::null()).status()?.success() {
         return Err(Failure::other(format!("`pip` could not install `{}`", packages.pins.join("`, `"))));

@@ -10,7 +10,7 @@ use crate::Failure;
 use crate::peers::python::{self, Dependencies, Packages};
 use crate::peers::workspace::{self, Binary};
 
-const PROVIDERS: Packages = Packages {
+pub const PROVIDERS: Packages = Packages {
     name: "providers",
     pins: &["openai==3.49.0", "anthropic==2.8.0", "google-genai==3.1.0"],
     dependencies: Dependencies::Installed,

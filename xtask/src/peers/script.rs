@@ -37,9 +37,20 @@ impl Script {
         args: impl IntoIterator<Item = impl AsRef<OsStr>>,
         variables: impl IntoIterator<Item = (&'static str, impl AsRef<OsStr>)>,
     ) -> Result<Self, Failure> {
+        Self::start_file(python, &workspace::script(&format!("{name}.py")), name, args, variables)
+    }
+
+    /// Any file, in the language of `program`.
+    pub fn start_file(
+        program: &Path,
+        file: &Path,
+        name: &'static str,
+        args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        variables: impl IntoIterator<Item = (&'static str, impl AsRef<OsStr>)>,
+    ) -> Result<Self, Failure> {
         let log = std::fs::File::create(workspace::target().join("peers").join(format!("{name}.log")))?;
-        let mut child = Command::new(python)
-            .arg(workspace::script(&format!("{name}.py")))
+        let mut child = Command::new(program)
+            .arg(file)
             .args(args)
             .envs(variables)
             .stdin(Stdio::piped())
@@ -84,7 +95,7 @@ impl Script {
     /// It did not do what it was started for.
     pub fn failed(&self) -> Failure {
         let name = self.name;
-        Failure::other(format!("`{name}.py` does not answer; see `peers/{name}.log` in the target folder"))
+        Failure::other(format!("`{name}` does not answer; see `peers/{name}.log` in the target folder"))
     }
 }
 

@@ -1,0 +1,115 @@
+//! `claude-agent-sdk` drives the binary in the `claude` dialect, which it cannot name: in Python with every
+//! scenario (`sdk_claude.py`), in TypeScript with those that its own code bears on (`sdk_claude.mjs`).
+
+use std::path::Path;
+
+use tenon_testkit::{Wire, json, reply};
+
+use crate::Failure;
+use crate::peers::node;
+use crate::peers::python::{self, Dependencies, Packages};
+use crate::peers::sdk::{Driver, Scenario};
+use crate::peers::sdk_qwen::{adds, asked_once, runs, stopped_in_mid_answer, writes};
+use crate::peers::workspace::{self, Binary};
+
+const PYTHON: Packages = Packages {
+    name: "claude-sdk",
+    pins: &["claude-agent-sdk==0.2.182"],
+    dependencies: Dependencies::InstalledAround("claude-agent-sdk"),
+};
+const TYPESCRIPT: &[&str] = &["@anthropic-ai/claude-agent-sdk@0.3.325", "zod@4.1.12"];
+
+pub fn run(binary: &Binary) -> Result<(), Failure> {
+    let binary = binary.path()?;
+    let python = python::with(&PYTHON)?;
+    let driver = Driver {
+        program: &python,
+        file: &workspace::script("sdk_claude.py"),
+        name: "sdk_claude_python",
+        binary: &binary,
+        wire: Wire::Messages,
+    };
+    let mut scenarios = in_both();
+    scenarios.extend(in_python());
+    driver.perform(scenarios)?;
+
+    let folder = node::with("claude-sdk", TYPESCRIPT)?;
+    let file = folder.join("sdk_claude.mjs");
+    std::fs::copy(workspace::script("sdk_claude.mjs"), &file)?;
+    Driver { program: Path::new("node"), file: &file, name: "sdk_claude_node", ..driver }.perform(in_both())
+}
+
+fn in_both() -> Vec<Scenario> {
+    vec![
+        Scenario::new("query", [reply().text("Hello.")], |seen| {
+            seen.saw["result"] == "Hello."
+                && seen.saw["text"] == json!(["Hello."])
+                && seen.saw["version"] == "2.1.0"
+        }),
+        Scenario::new(
+            "structured result",
+            [reply().call("c1", "structured_output", json!({"risk": "low"}))],
+            |seen| seen.saw["structured"] == json!({"risk": "low"}) && seen.saw["subtype"] == "success",
+        ),
+        Scenario::new("two turns", [reply().text("One."), reply().text("Two.")], |seen| {
+            seen.saw["results"] == json!(["One.", "Two."])
+                && seen.server.request(1).body.to_string().contains("first")
+        }),
+        Scenario::new("allowed", writes(), |seen| {
+            seen.file("a.txt").as_deref() == Some("as asked\n") && asked_once(seen.saw, "write_file")
+        }),
+        Scenario::new("changed", writes(), |seen| seen.file("a.txt").as_deref() == Some("changed\n")),
+        Scenario::new("denied", writes(), |seen| {
+            seen.file("a.txt").is_none()
+                && seen.server.request(1).tool_result("c1").contains("not today")
+                && seen.saw["denials"][0]["tool_name"] == "write_file"
+        }),
+        Scenario::new("interrupt", stopped_in_mid_answer(), |seen| {
+            seen.saw["stopped"]["is_error"] == true && seen.saw["after"] == "Still here."
+        }),
+        Scenario::new("partial messages", [reply().text_chunks(["Hel", "lo", "."])], |seen| {
+            seen.saw["deltas"] == json!(["Hel", "lo", "."]) && seen.saw["text"] == json!(["Hello."])
+        }),
+        Scenario::new("in-process tool", adds(), |seen| {
+            seen.saw["called"] == json!([{"a": 2, "b": 40}])
+                && seen.server.request(1).tool_result("c1").starts_with("42")
+        }),
+        Scenario::new("hook", runs("echo hello"), |seen| {
+            seen.server.request(1).tool_result("c1").contains("not here")
+                && seen.saw["told"] == json!([{"tool": "run_shell_command", "command": "echo hello"}])
+                && seen.saw["events"]
+                    == json!([["hook_started", "PreToolUse"], ["hook_response", "PreToolUse"]])
+        }),
+    ]
+}
+
+fn in_python() -> Vec<Scenario> {
+    let start = json!({"command": "true", "is_background": true});
+    vec![
+        Scenario::new(
+            "background",
+            [reply().call("c1", "run_shell_command", start), reply().text("Started.").repeat(3)],
+            |seen| {
+                let types = seen.saw["types"].to_string();
+                types.contains("TaskStartedMessage") && types.contains("TaskNotificationMessage")
+            },
+        ),
+        Scenario::new(
+            "session store",
+            [reply().text("Once upon a time."), reply().text("The end.")],
+            |seen| {
+                seen.saw["result"] == "The end."
+                    && seen.saw["same session"] == true
+                    && seen.server.request(1).body.to_string().contains("Once upon a time.")
+            },
+        ),
+        Scenario::new("flags", [reply().text("Hello.")], |seen| {
+            let warnings = seen.saw["warnings"].to_string();
+            seen.saw["result"] == "Hello."
+                && seen.saw["session"] == "2bec3e94-56aa-43ba-8c6f-8306da3a8564"
+                && seen.server.request(0).tool_names() == ["read_file", "run_shell_command"]
+                && warnings.contains("--betas")
+                && warnings.contains("--task-budget")
+        }),
+    ]
+}
