@@ -15,6 +15,10 @@ mod bad_input;
 mod chaos;
 #[path = "all/contract.rs"]
 mod contract;
+#[path = "all/contract_schemas.rs"]
+mod contract_schemas;
+#[path = "all/contract_siblings.rs"]
+mod contract_siblings;
 #[path = "all/diagnostics.rs"]
 mod diagnostics;
 #[path = "all/dialects.rs"]
@@ -23,6 +27,8 @@ mod dialects;
 mod docs;
 #[path = "all/drain.rs"]
 mod drain;
+#[path = "all/hook_answers.rs"]
+mod hook_answers;
 #[path = "all/hooks.rs"]
 mod hooks;
 #[path = "all/layout.rs"]

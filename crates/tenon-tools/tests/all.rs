@@ -38,6 +38,8 @@ mod search;
 mod shell;
 #[path = "all/shell_rules.rs"]
 mod shell_rules;
+#[path = "all/shell_rules_bash.rs"]
+mod shell_rules_bash;
 #[path = "all/support.rs"]
 mod support;
 #[path = "all/tasks.rs"]

@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::peers::workspace::{Binary, cargo_test};
 
 /// The modules that hold on every wire.
-const MODULES: [&str; 3] = ["contract::", "output::", "partials::"];
+const MODULES: [&str; 4] = ["contract::", "contract_siblings::", "output::", "partials::"];
 
 pub fn run(_: &Binary) -> Result<(), Failure> {
     let mut failed = Vec::new();
