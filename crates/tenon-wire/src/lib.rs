@@ -9,11 +9,13 @@
 //!
 //! Start reading at `dialect.rs`. Each dialect is a folder with one file of wire types (`types.rs`) and
 //! the encoder beside it (`encode.rs`); what all dialects share is how one value becomes one line
-//! (`json_line.rs`), the `text` format (`text.rs`), statistics (`stats.rs`) and how long a tool's output may
-//! be (`cap.rs`). What clients send is read in `input`, whatever the dialect.
+//! (`json_line.rs`), the `text` format (`text.rs`), statistics (`stats.rs`), failures (`failure.rs`) and how long
+//! a tool's output may be (`cap.rs`). What clients send is read in `input`, whatever the dialect; what they are
+//! answered and asked is in `reply`.
 
 mod cap;
 mod dialect;
+mod failure;
 mod gemini;
 pub mod input;
 mod json_line;

@@ -66,6 +66,8 @@ pub(crate) struct TokenStats {
     pub thoughts: u64,
     /// Always 0: what tools add to a prompt is counted in `prompt`.
     pub tool: u64,
+    /// The part of `prompt` that did not come from a cache.
+    pub input: u64,
 }
 
 /// What all tools did.
@@ -123,6 +125,7 @@ impl From<&ModelMetrics> for ModelStats {
                 cached: model.usage.cache_read,
                 thoughts: model.usage.reasoning,
                 tool: 0,
+                input: model.usage.input.saturating_sub(model.usage.cache_read),
             },
         }
     }

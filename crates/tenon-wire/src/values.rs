@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tenon_core::{ErrorClass, Id};
+use tenon_core::{AnsiStripper, ErrorClass, Id};
 
 /// An id in the form of a UUID.
 #[derive(Clone, Copy, Serialize)]
@@ -50,4 +50,12 @@ pub(crate) fn error_classes(_: &mut SchemaGenerator) -> Schema {
     let mut names: Vec<&str> = ErrorClass::ALL.into_iter().map(ErrorClass::name).collect();
     names.dedup();
     json_schema!({ "type": "string", "enum": names })
+}
+
+/// Text without terminal sequences.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(AnsiStripper::default().push_text(text))
 }

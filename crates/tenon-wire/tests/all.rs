@@ -10,6 +10,8 @@ mod lines;
 mod properties;
 #[path = "all/scenarios.rs"]
 mod scenarios;
+#[path = "all/scenarios_of_tools.rs"]
+mod scenarios_of_tools;
 #[path = "all/schema.rs"]
 mod schema;
 #[path = "all/script.rs"]

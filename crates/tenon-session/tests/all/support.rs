@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use tenon_core::{Id, Message, Origin, Part, Role, ToolCall, ToolResult, TurnJournal, TurnRecord, Usage};
 use tenon_session::{Asked, Head, Place, Recorder, Resumed, SessionFile};
 
-pub const CWD: &str = "/work/project";
+pub const CWD: &str = "/home/someone/project";
 pub const ASKED: Asked<'static> = Asked { provider: "openai", model: "m" };
 
 pub struct Home {

@@ -20,7 +20,7 @@ use crate::cap::capped;
 use crate::json_line;
 use crate::stats::stats;
 use crate::text::encode_text;
-use crate::values::{Raw, Uuid};
+use crate::values::{Raw, Uuid, plain};
 use crate::{Encoder, EncoderOptions, Format, SCHEMA_VERSION};
 
 pub(crate) struct GeminiEncoder {
@@ -74,7 +74,7 @@ impl GeminiEncoder {
                 &Line::Message(Message {
                     timestamp: timestamp(),
                     role: Role::User,
-                    content: Cow::Borrowed(text),
+                    content: plain(text),
                     delta: None,
                 }),
                 out,
@@ -117,6 +117,11 @@ impl GeminiEncoder {
             }
             EventKind::Heartbeat => write(&Line::Heartbeat(Heartbeat { timestamp: timestamp() }), out),
             EventKind::RunFinished(outcome) => {
+                if let Ending::Failure(failure) = &outcome.ending
+                    && let Some(severity) = announced(failure)
+                {
+                    write_error(severity, &failure.message, timestamp(), out);
+                }
                 write(&Line::Result(Box::new(result_line(outcome, timestamp()))), out);
             }
             // This dialect has no line for them.
@@ -128,6 +133,16 @@ impl GeminiEncoder {
 fn write<T: serde::Serialize>(value: &T, out: &mut Vec<u8>) {
     json_line::append(out, value);
     out.push(b'\n');
+}
+
+/// What tenon itself says in the assistant's place.
+pub(crate) fn said(time: Timestamp, content: &str) -> Line<'_> {
+    Line::Message(Message {
+        timestamp: time.to_iso8601(),
+        role: Role::Assistant,
+        content: plain(content),
+        delta: None,
+    })
 }
 
 fn write_delta(content: String, time: Timestamp, out: &mut Vec<u8>) {
@@ -144,8 +159,20 @@ fn write_delta(content: String, time: Timestamp, out: &mut Vec<u8>) {
 }
 
 fn write_warning(message: &str, timestamp: String, out: &mut Vec<u8>) {
-    let line = ErrorLine { timestamp, severity: Severity::Warning, message: plain(message) };
-    write(&Line::Error(line), out);
+    write_error(Severity::Warning, message, timestamp, out);
+}
+
+fn write_error(severity: Severity, message: &str, timestamp: String, out: &mut Vec<u8>) {
+    write(&Line::Error(ErrorLine { timestamp, severity, message: plain(message) }), out);
+}
+
+/// Failures that clients of this dialect are told of before the result. The result alone tells of the others.
+fn announced(failure: &tenon_core::Failure) -> Option<Severity> {
+    match failure.class {
+        ErrorClass::RepeatedCall => Some(Severity::Warning),
+        ErrorClass::Turns | ErrorClass::Refused | ErrorClass::Truncated => Some(Severity::Error),
+        _ => None,
+    }
 }
 
 fn tool_result(report: &ToolReport, timestamp: String) -> Line<'_> {
@@ -255,12 +282,4 @@ fn error_type(class: ErrorClass) -> &'static str {
         ErrorClass::RepeatedCall => "LoopDetectedError",
         ErrorClass::Tool | ErrorClass::Internal => "Error",
     }
-}
-
-/// Text without terminal sequences.
-fn plain(text: &str) -> Cow<'_, str> {
-    if !text.contains('\u{1b}') {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(AnsiStripper::default().push_text(text))
 }

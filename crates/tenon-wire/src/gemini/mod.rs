@@ -6,5 +6,5 @@
 mod encode;
 mod types;
 
-pub(crate) use encode::GeminiEncoder;
+pub(crate) use encode::{GeminiEncoder, said};
 pub(crate) use types::published_schema;

@@ -140,7 +140,7 @@ pub(crate) struct ToolError<'a> {
     pub message: Cow<'a, str>,
 }
 
-/// Something went wrong, and the run went on.
+/// Something went wrong that is worth a line.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ErrorLine<'a> {
     pub timestamp: String,
@@ -153,6 +153,8 @@ pub(crate) struct ErrorLine<'a> {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Severity {
     Warning,
+    /// The run cannot go on; its result follows.
+    Error,
 }
 
 /// Nothing happened for a while, and that is all right.

@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
 use tenon_core::{
     EventKind, Origin, PermissionAsk, TaskEnd, TaskStart, Timestamp, ToolDisplay as Drawing, ToolErrorKind,
-    ToolReport,
+    ToolProgress, ToolReport,
 };
 
-use super::types::Ansi;
-use super::types::{
-    Annotation, Channel, Confirmation, DiffStat, EventMetrics, LogScope, ResultDisplay, SessionEvent, Source,
-    Span, Style, Terminal, Thought, Todo, ToolDisplay, ToolStatus,
+use super::annotation_types::{
+    Annotation, Ansi, Channel, Confirmation, DiffStat, EventMetrics, LogScope, ResultDisplay, SessionEvent,
+    Source, Span, StructuredPartial, Style, Terminal, Thought, Todo, ToolDisplay, ToolStatus,
 };
 use crate::cap::capped;
-use crate::values::Uuid;
+use crate::values::{Raw, Uuid};
 
 /// What all annotations of one line have in common.
 #[derive(Clone, Copy)]
@@ -22,33 +22,28 @@ pub(super) struct Place {
     pub time: Timestamp,
 }
 
+/// A call as the model made it.
+pub(super) fn pending<'a>(call_id: &'a str, name: &'a str, place: Place) -> Annotation<'a> {
+    shown(ToolDisplay { pending: true, ..display(call_id, name, ToolStatus::Pending, place) })
+}
+
 /// A call that waits until somebody agrees.
 pub(super) fn asked(ask: &PermissionAsk, place: Place) -> Annotation<'_> {
-    Annotation::ToolDisplay(Box::new(ToolDisplay {
-        tool_call_id: &ask.call_id,
-        session_id: place.session_id,
-        tool_name: &ask.tool,
-        status: ToolStatus::Confirming,
-        result_display: None,
-        confirmation: Some(Confirmation { reason: &ask.reason, arguments: &ask.input }),
+    let kind = match ask.tool.as_str() {
+        "run_shell_command" | "monitor" => "command",
+        "edit" | "write_file" => "edit",
+        tool if tool.starts_with("mcp__") => "mcp",
+        _ => "info",
+    };
+    shown(ToolDisplay {
+        confirmation: Some(Confirmation { kind, reason: &ask.reason, arguments: &ask.input }),
         pending: true,
-        timestamp: place.time.seconds(),
-        log_scope: LogScope::Tool,
-    }))
+        ..display(&ask.call_id, &ask.tool, ToolStatus::Confirming, place)
+    })
 }
 
 pub(super) fn started<'a>(call_id: &'a str, name: &'a str, place: Place) -> Annotation<'a> {
-    Annotation::ToolDisplay(Box::new(ToolDisplay {
-        tool_call_id: call_id,
-        session_id: place.session_id,
-        tool_name: name,
-        status: ToolStatus::Executing,
-        result_display: None,
-        confirmation: None,
-        pending: false,
-        timestamp: place.time.seconds(),
-        log_scope: LogScope::Tool,
-    }))
+    shown(display(call_id, name, ToolStatus::Executing, place))
 }
 
 pub(super) fn finished<'a>(report: &'a ToolReport, place: Place) -> Annotation<'a> {
@@ -57,21 +52,32 @@ pub(super) fn finished<'a>(report: &'a ToolReport, place: Place) -> Annotation<'
         Some(ToolErrorKind::Cancelled) => ToolStatus::Canceled,
         Some(_) => ToolStatus::Error,
     };
-    let display = match report.drawing.as_deref() {
+    let drawn = match report.drawing.as_deref() {
         Some(drawing) => draw(drawing),
         None => ResultDisplay::String { text: capped(&report.content) },
     };
-    Annotation::ToolDisplay(Box::new(ToolDisplay {
-        tool_call_id: &report.call_id,
+    shown(ToolDisplay {
+        result_display: Some(drawn),
+        ..display(&report.call_id, &report.name, status, place)
+    })
+}
+
+fn display<'a>(call_id: &'a str, name: &'a str, status: ToolStatus, place: Place) -> ToolDisplay<'a> {
+    ToolDisplay {
+        tool_call_id: call_id,
         session_id: place.session_id,
-        tool_name: &report.name,
+        tool_name: name,
         status,
-        result_display: Some(display),
+        result_display: None,
         confirmation: None,
         pending: false,
         timestamp: place.time.seconds(),
         log_scope: LogScope::Tool,
-    }))
+    }
+}
+
+fn shown(display: ToolDisplay<'_>) -> Annotation<'_> {
+    Annotation::ToolDisplay(Box::new(display))
 }
 
 fn draw(drawing: &Drawing) -> ResultDisplay<'_> {
@@ -115,6 +121,7 @@ pub(super) fn thought(text: &str) -> Annotation<'static> {
     Annotation::Thought(Thought {
         subject: Cow::Owned(subject.to_owned()),
         description: Cow::Owned(description.trim().to_owned()),
+        log_scope: LogScope::Debug,
     })
 }
 
@@ -122,46 +129,61 @@ pub(super) fn thought(text: &str) -> Annotation<'static> {
 pub(super) fn assistant_text(content: &str, ansi: Vec<Ansi>, prompt_id: &str) -> Annotation<'static> {
     let end = content.encode_utf16().count();
     Annotation::Terminal(Terminal {
-        channel: Channel::Stdout,
-        source: Source::Assistant,
         spans: vec![Span { start: 0, end, style: Style { theme_token: "Foreground" } }],
         ansi,
-        console_level: None,
-        exit_code: None,
-        prompt_id: prompt_id.to_owned(),
-        log_scope: LogScope::System,
-        text: None,
+        ..terminal(Channel::Stdout, Source::Assistant, prompt_id)
+    })
+}
+
+/// How far a tool is.
+pub(super) fn progress(progress: &ToolProgress, prompt_id: &str) -> Annotation<'static> {
+    const SECOND_MS: u64 = 1000;
+    let text = match progress {
+        ToolProgress::Shell { elapsed_ms, total_lines, .. } => {
+            format!("running for {} s, {total_lines} lines so far", elapsed_ms / SECOND_MS)
+        }
+        ToolProgress::Steps { progress, total, message } => {
+            let of = total.as_ref().map(|total| format!(" of {total}")).unwrap_or_default();
+            let said = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+            format!("step {progress}{of}{said}")
+        }
+    };
+    Annotation::Terminal(Terminal {
+        log_scope: LogScope::Tool,
+        text: Some(Cow::Owned(capped(&text).into_owned())),
+        ..terminal(Channel::Stdout, Source::Tool, prompt_id)
     })
 }
 
 /// A line of our own, which people read on stderr as well.
 pub(super) fn console<'a>(message: &'a str, level: &'static str, prompt_id: &str) -> Annotation<'a> {
     Annotation::Terminal(Terminal {
-        channel: Channel::Stderr,
-        source: Source::Console,
-        spans: Vec::new(),
-        ansi: Vec::new(),
         console_level: Some(level),
-        exit_code: None,
-        prompt_id: prompt_id.to_owned(),
-        log_scope: LogScope::System,
         text: Some(capped(message)),
+        ..terminal(Channel::Stderr, Source::Console, prompt_id)
     })
 }
 
 /// The end of the process.
 pub(super) fn ended(exit_code: u8, prompt_id: &str) -> Annotation<'static> {
     Annotation::Terminal(Terminal {
-        channel: Channel::Stdout,
-        source: Source::System,
+        exit_code: Some(exit_code),
+        ..terminal(Channel::Stdout, Source::System, prompt_id)
+    })
+}
+
+fn terminal<'a>(channel: Channel, source: Source, prompt_id: &str) -> Terminal<'a> {
+    Terminal {
+        channel,
+        source,
         spans: Vec::new(),
         ansi: Vec::new(),
         console_level: None,
-        exit_code: Some(exit_code),
+        exit_code: None,
         prompt_id: prompt_id.to_owned(),
         log_scope: LogScope::System,
         text: None,
-    })
+    }
 }
 
 /// News that are no part of the conversation; `None` where an event is none.
@@ -189,5 +211,23 @@ pub(super) fn news(kind: &EventKind) -> Option<Annotation<'_>> {
         EventKind::UserMessage { text, .. } => ("Notification", capped(text), None),
         _ => return None,
     };
-    Some(Annotation::SessionEvent(SessionEvent { event, message, metrics }))
+    Some(session_event(event, message, metrics))
+}
+
+pub(super) fn session_event<'a>(
+    event: &'static str,
+    message: Cow<'a, str>,
+    metrics: Option<EventMetrics>,
+) -> Annotation<'a> {
+    Annotation::SessionEvent(SessionEvent { event, message, metrics, log_scope: LogScope::System })
+}
+
+/// The payload so far.
+pub(super) fn partial<'a>(call_id: &'a str, snapshot: &'a RawValue) -> Annotation<'a> {
+    Annotation::StructuredPartial(StructuredPartial {
+        tool_call_id: call_id,
+        snapshot: Raw(snapshot),
+        complete: false,
+        log_scope: LogScope::Debug,
+    })
 }

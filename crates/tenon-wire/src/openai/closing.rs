@@ -6,16 +6,16 @@ use serde_json::Number;
 use tenon_core::{Ending, ErrorClass, Outcome};
 
 use super::types::{
-    Candidate, Closing, CompletionDetails, Denial, Failure, Fatal, FatalError, FinishReason, PromptDetails,
-    Status, Usage,
+    Closing, CompletionDetails, Denial, Fatal, FatalError, FinishReason, PromptDetails, Status, Usage,
 };
+use crate::failure::structured;
 use crate::stats::stats;
-use crate::values::Raw;
+use crate::values::{Raw, plain};
 
 pub(super) fn closing(outcome: &Outcome) -> Closing<'_> {
-    let (status, payload, error) = match &outcome.ending {
+    let (status, payload, failure) = match &outcome.ending {
         Ending::Success(success) => (Status::Success, success.payload.as_deref().map(Raw), None),
-        Ending::Failure(failure) => (Status::Error, None, Some(shown(failure))),
+        Ending::Failure(failure) => (Status::Error, None, Some(failure)),
     };
     Closing {
         is_final: true,
@@ -37,7 +37,8 @@ pub(super) fn closing(outcome: &Outcome) -> Closing<'_> {
             })
             .collect(),
         warnings: &outcome.warnings,
-        error,
+        error: failure.map(|failure| failure.as_ref().into()),
+        structured_error: failure.and_then(|failure| structured(failure)),
         control_errors: Vec::new(),
     }
 }
@@ -45,7 +46,9 @@ pub(super) fn closing(outcome: &Outcome) -> Closing<'_> {
 /// What the last line says: the answer, or nothing.
 pub(super) fn content(outcome: &Outcome) -> Option<Cow<'_, str>> {
     match &outcome.ending {
-        Ending::Success(success) => Some(Cow::Borrowed(&success.text)),
+        // A payload is a value, and its text is that value: nothing is taken out of it.
+        Ending::Success(success) if success.payload.is_some() => Some(Cow::Borrowed(&success.text)),
+        Ending::Success(success) => Some(plain(&success.text)),
         Ending::Failure(_) => None,
     }
 }
@@ -64,15 +67,6 @@ pub(super) fn finish_reason(outcome: &Outcome) -> FinishReason {
 /// `None` for a success.
 pub(super) fn fatal(outcome: &Outcome) -> Option<Fatal<'_>> {
     let Ending::Failure(failure) = &outcome.ending else { return None };
-    let structured_error = failure.structured.as_ref().map(|structured| Candidate {
-        attempts: structured.attempts,
-        candidate: structured.candidate.as_deref().map(Raw),
-        violations: structured
-            .violations
-            .iter()
-            .map(|violation| format!("{}: {}", violation.path, violation.message))
-            .collect(),
-    });
     Some(Fatal {
         error: FatalError {
             message: &failure.message,
@@ -81,7 +75,7 @@ pub(super) fn fatal(outcome: &Outcome) -> Option<Fatal<'_>> {
             code: format!("TENON_{}", failure.class.name().to_uppercase()),
             hint: failure.hint.as_deref(),
             exit_code: failure.exit_code(),
-            structured_error,
+            structured_error: structured(failure),
         },
     })
 }
@@ -117,22 +111,6 @@ pub(super) fn event_of(outcome: &Outcome) -> &'static str {
         ErrorClass::Truncated => "MAX_TOKENS",
         ErrorClass::Interrupted(_) => "USER_CANCELLED",
         _ => "Error",
-    }
-}
-
-fn shown(failure: &tenon_core::Failure) -> Failure<'_> {
-    Failure {
-        code: failure.exit_code(),
-        class: failure.class.name(),
-        message: &failure.message,
-        retryable: failure.retryable,
-        http_status: failure.http_status,
-        hint: failure.hint.as_deref(),
-        candidate: failure
-            .structured
-            .as_ref()
-            .and_then(|structured| structured.candidate.as_deref())
-            .map(Raw),
     }
 }
 

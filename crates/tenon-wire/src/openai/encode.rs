@@ -7,19 +7,22 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use tenon_core::{Ending, Event, EventKind, FinishReason as Ended, Id, Outcome, RunInfo, Usage as Tokens};
+use tenon_core::{
+    Ending, Event, EventKind, FinishReason as Ended, Id, Outcome, RunInfo, Timestamp, Usage as Tokens,
+};
 
+use super::annotation_types::Annotation;
 use super::annotations::{self, Place};
 use super::closing;
 use super::turn::{self, Open, Turn};
 use super::types::{
-    Annotation, CallType, Choice, Chunk, ChunkChoice, ChunkObject, Completion, CompletionObject, Delta,
-    FinishReason, Function, FunctionDelta, Heartbeat, HeartbeatType, Line, Message, Metadata, Opening,
-    PROTOCOL_VERSION, Role, SessionEvent, StructuredPartial, ToolCall, ToolCallDelta, Usage,
+    CallType, Choice, ChunkChoice, ChunkObject, Completion, CompletionObject, Delta, FinishReason, Function,
+    FunctionDelta, Heartbeat, HeartbeatType, Line, Message, Metadata, Opening, PROTOCOL_VERSION, Role, Told,
+    ToolCall, ToolCallDelta, Unsupported, Usage,
 };
 use crate::json_line;
 use crate::text::encode_text;
-use crate::values::{Raw, Uuid};
+use crate::values::Uuid;
 use crate::{Encoder, EncoderOptions, Format, Lifetime, SCHEMA_VERSION};
 
 /// What a client can count on.
@@ -65,6 +68,34 @@ impl OpenAiEncoder {
 
 fn prompt_id(session: Id, number: u64) -> String {
     format!("{session}########{number}")
+}
+
+fn id(session: Id) -> String {
+    format!("chatcmpl-{session}")
+}
+
+/// The only line for a client that speaks another version.
+pub(crate) fn unsupported_protocol(session: Id, time: Timestamp, message: &str) -> Completion<'_> {
+    let said =
+        Message { role: Role::Assistant, content: Some(Cow::Borrowed("")), refusal: (), tool_calls: None };
+    Told {
+        object: CompletionObject::Completion,
+        id: id(session),
+        created: time.seconds(),
+        model: "",
+        choices: [Choice { index: 0, message: said, logprobs: (), finish_reason: FinishReason::Error }],
+        usage: None,
+        system_fingerprint: None,
+        session_id: Uuid(session),
+        prompt_id: prompt_id(session, 1),
+        parent_tool_call_id: None,
+        annotations: Vec::new(),
+        metadata: Some(Metadata::Unsupported(Unsupported {
+            error: "unsupported_protocol",
+            message,
+            protocol_version: PROTOCOL_VERSION,
+        })),
+    }
 }
 
 impl Encoder for OpenAiEncoder {
@@ -120,9 +151,11 @@ impl OpenAiEncoder {
                 self.annotate(event, shown, out);
             }
             EventKind::StructuredPartial { call_id, snapshot } if self.streams_pieces() => {
-                let partial =
-                    StructuredPartial { tool_call_id: call_id, snapshot: Raw(snapshot), complete: false };
-                self.annotate(event, Annotation::StructuredPartial(partial), out);
+                self.annotate(event, annotations::partial(call_id, snapshot), out);
+            }
+            EventKind::ToolProgress { progress, .. } => {
+                let shown = annotations::progress(progress, &self.prompt_id);
+                self.annotate(event, shown, out);
             }
             EventKind::PermissionAsked(ask) => {
                 let shown = annotations::asked(ask, self.place(event));
@@ -182,7 +215,7 @@ impl OpenAiEncoder {
         let index = match turn.part_started(part, kind) {
             Open::Call { index } => Some(*index),
             Open::Hidden => return,
-            Open::Text(_) | Open::Thinking => None,
+            Open::Text { .. } | Open::Thinking => None,
         };
         if !chunks {
             return;
@@ -208,10 +241,13 @@ impl OpenAiEncoder {
         }
         let raw_ansi = self.options.raw_ansi;
         match self.turn_of(event).open(part) {
-            Some(Open::Text(so_far)) => {
-                let (content, ansi) = so_far.push(text);
+            Some(Open::Text { text: so_far, follows }) => {
+                let (mut content, ansi) = so_far.push(text);
                 if content.is_empty() && ansi.is_empty() {
                     return;
+                }
+                if std::mem::take(follows) {
+                    content.insert(0, '\n');
                 }
                 let mut said = Said::default();
                 if raw_ansi && !ansi.is_empty() {
@@ -241,11 +277,14 @@ impl OpenAiEncoder {
         let finish_reason = finish_reason(turn::ended(&turn));
         let mut annotations: Vec<Annotation<'_>> =
             turn.thoughts.iter().map(|thought| annotations::thought(thought)).collect();
+        let place = self.place(event);
+        annotations.extend(turn.calls.iter().map(|call| annotations::pending(&call.id, &call.name, place)));
         if self.options.format == Format::StreamChunkJson {
             let said = Said {
                 usage: Some(usage.into()),
                 finish_reason: Some(finish_reason),
                 annotations,
+                model: Some(&turn.model),
                 metadata: None,
             };
             self.chunk(event, Delta::default(), said, out);
@@ -275,6 +314,7 @@ impl OpenAiEncoder {
             usage: Some(usage.into()),
             finish_reason: Some(finish_reason),
             annotations,
+            model: Some(&turn.model),
             metadata: None,
         };
         self.completion(event, message, said, out);
@@ -291,26 +331,30 @@ impl OpenAiEncoder {
             self.turn = half;
             self.turn_finished(event, Tokens::default(), out);
         }
-        match (closing::fatal(outcome), self.options.lifetime) {
-            (Some(fatal), Lifetime::OneRun) => write(&Line::Fatal(fatal), out),
-            _ => self.close(outcome, event, out),
+        let fatal = closing::fatal(outcome).filter(|_| self.options.lifetime == Lifetime::OneRun);
+        // A run that never began has no numbers to show.
+        if fatal.is_none() || self.prompts > 0 {
+            self.close(outcome, event, out);
+        }
+        if let Some(fatal) = fatal {
+            write(&Line::Fatal(fatal), out);
         }
     }
 
     fn close(&self, outcome: &Outcome, event: &Event, out: &mut Vec<u8>) {
-        let mut annotations = Vec::new();
-        if let Ending::Failure(failure) = &outcome.ending {
-            annotations.push(Annotation::SessionEvent(SessionEvent {
-                event: closing::event_of(outcome),
-                message: Cow::Borrowed(&failure.message),
-                metrics: None,
-            }));
-        }
-        annotations.push(annotations::ended(outcome.exit_code(), &self.prompt_id));
+        let message = match &outcome.ending {
+            Ending::Success(_) => Cow::Borrowed("The turn is over."),
+            Ending::Failure(failure) => Cow::Borrowed(failure.message.as_str()),
+        };
+        let annotations = vec![
+            annotations::session_event(closing::event_of(outcome), message, None),
+            annotations::ended(outcome.exit_code(), &self.prompt_id),
+        ];
         let said = Said {
             usage: Some(outcome.usage().into()),
             finish_reason: Some(closing::finish_reason(outcome)),
             annotations,
+            model: None,
             metadata: Some(Metadata::Closing(Box::new(closing::closing(outcome)))),
         };
         let content = closing::content(outcome);
@@ -350,58 +394,51 @@ impl OpenAiEncoder {
     }
 
     fn completion(&self, event: &Event, message: Message<'_>, said: Said<'_>, out: &mut Vec<u8>) {
-        let choice = Choice {
-            index: 0,
-            message,
-            logprobs: (),
-            finish_reason: said.finish_reason.unwrap_or(FinishReason::Stop),
-        };
-        write(
-            &Line::Completion(Box::new(Completion {
-                object: CompletionObject::Completion,
-                id: self.id(),
-                created: event.time.seconds(),
-                model: &self.model,
-                choices: [choice],
-                usage: said.usage,
-                system_fingerprint: self.fingerprint(),
-                session_id: Uuid(self.session_id),
-                prompt_id: self.prompt_id.clone(),
-                parent_tool_call_id: event.parent.as_deref(),
-                annotations: said.annotations,
-                metadata: said.metadata,
-            })),
-            out,
-        );
+        let finish_reason = said.finish_reason.unwrap_or(FinishReason::Stop);
+        let choice = Choice { index: 0, message, logprobs: (), finish_reason };
+        let told = self.told(event, CompletionObject::Completion, choice, said);
+        write(&Line::Completion(Box::new(told)), out);
     }
 
     fn chunk(&self, event: &Event, delta: Delta<'_>, said: Said<'_>, out: &mut Vec<u8>) {
         let choice = ChunkChoice { index: 0, delta, logprobs: (), finish_reason: said.finish_reason };
-        write(
-            &Line::Chunk(Box::new(Chunk {
-                object: ChunkObject::Chunk,
-                id: self.id(),
-                created: event.time.seconds(),
-                model: &self.model,
-                choices: [choice],
-                usage: said.usage,
-                system_fingerprint: self.fingerprint(),
-                session_id: Uuid(self.session_id),
-                prompt_id: self.prompt_id.clone(),
-                parent_tool_call_id: event.parent.as_deref(),
-                annotations: said.annotations,
-                metadata: said.metadata,
-            })),
-            out,
-        );
+        let told = self.told(event, ChunkObject::Chunk, choice, said);
+        write(&Line::Chunk(Box::new(told)), out);
     }
 
-    fn id(&self) -> String {
-        format!("chatcmpl-{}", self.session_id)
+    fn told<'a, Object, Choice>(
+        &'a self,
+        event: &'a Event,
+        object: Object,
+        choice: Choice,
+        said: Said<'a>,
+    ) -> Told<'a, Object, Choice> {
+        Told {
+            object,
+            id: id(self.session_id),
+            created: event.time.seconds(),
+            model: said.model.unwrap_or_else(|| self.answering(event)),
+            choices: [choice],
+            usage: said.usage,
+            system_fingerprint: Some(format!("tenon-{}", self.options.cli_version)),
+            session_id: Uuid(self.session_id),
+            prompt_id: self.prompt_id.clone(),
+            parent_tool_call_id: event.parent.as_deref(),
+            annotations: said.annotations,
+            metadata: said.metadata,
+        }
     }
 
-    fn fingerprint(&self) -> String {
-        format!("tenon-{}", self.options.cli_version)
+    /// Who writes the answer that this event is a piece of, if it is one.
+    fn answering<'a>(&'a self, event: &Event) -> &'a str {
+        let turn = match &event.parent {
+            None => Some(&self.turn),
+            Some(parent) => self.children.get(parent),
+        };
+        match (&event.kind, turn) {
+            (EventKind::PartStarted { .. } | EventKind::PartDelta { .. }, Some(turn)) => &turn.model,
+            _ => &self.model,
+        }
     }
 
     fn place(&self, event: &Event) -> Place {
@@ -426,6 +463,8 @@ struct Said<'a> {
     usage: Option<Usage>,
     finish_reason: Option<FinishReason>,
     annotations: Vec<Annotation<'a>>,
+    /// Who answered, where that is known.
+    model: Option<&'a str>,
     metadata: Option<Metadata<'a>>,
 }
 

@@ -2,7 +2,7 @@
 
 use tenon_core::AnsiStripper;
 
-use super::types::Ansi;
+use super::annotation_types::Ansi;
 
 /// One text, in as many pieces as it comes.
 #[derive(Default)]

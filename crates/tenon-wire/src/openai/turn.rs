@@ -12,6 +12,7 @@ pub(super) struct Turn {
     /// Has the chunk with the role been written?
     pub announced: bool,
     pub model: String,
+    /// Where one text ends and another begins, a line ends.
     pub text: String,
     pub thoughts: Vec<String>,
     /// Whole calls, without those of the terminal tool: their arguments are the answer, and the last line
@@ -23,7 +24,11 @@ pub(super) struct Turn {
 }
 
 pub(super) enum Open {
-    Text(TerminalText),
+    Text {
+        text: TerminalText,
+        /// Another text stands before it, and nothing of this one has been written.
+        follows: bool,
+    },
     Thinking,
     Call {
         index: usize,
@@ -39,7 +44,7 @@ impl Turn {
 
     pub fn part_started(&mut self, part: usize, kind: &PartKind) -> &Open {
         let open = match kind {
-            PartKind::Text => Open::Text(TerminalText::default()),
+            PartKind::Text => Open::Text { text: TerminalText::default(), follows: !self.text.is_empty() },
             PartKind::Thinking => Open::Thinking,
             PartKind::ToolCall { terminal: true, .. } => Open::Hidden,
             PartKind::ToolCall { .. } => {

@@ -8,18 +8,21 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
+use super::annotation_types::Annotation;
+use crate::failure::{Failure, StructuredFailure};
 use crate::publish::publish;
+use crate::reply::{CommonReply, FlatReply};
 use crate::stats::Stats;
-use crate::values::{Raw, Uuid, error_classes};
+use crate::values::{Raw, Uuid};
 
 /// The version of the protocol, in the first line and in a client's first request.
 pub const PROTOCOL_VERSION: &str = "1";
 
 /// The JSON Schema of this file.
 pub(crate) fn published_schema() -> Value {
-    publish::<Line<'static>>("openai")
+    publish::<Output<'static>>("openai")
 }
 
 /// What tenon writes in the `openai` dialect: any line of `stream-json` or `stream-chunk-json`, or the
@@ -27,6 +30,18 @@ pub(crate) fn published_schema() -> Value {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(title = "tenon: output in the openai dialect")]
+#[allow(dead_code, reason = "names the shapes for the schema; the encoder and `reply` write their lines")]
+pub(crate) enum Output<'a> {
+    Line(Line<'a>),
+    /// In a session: an answer to the client, or a question.
+    Reply(FlatReply<'a>),
+    /// The same.
+    Common(CommonReply<'a>),
+}
+
+/// A line of a run.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
 pub(crate) enum Line<'a> {
     Completion(Box<Completion<'a>>),
     Chunk(Box<Chunk<'a>>),
@@ -35,40 +50,26 @@ pub(crate) enum Line<'a> {
 }
 
 /// A whole message.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Completion<'a> {
-    pub object: CompletionObject,
-    /// The same for all lines of a session.
-    pub id: String,
-    /// Seconds since 1970.
-    pub created: u64,
-    pub model: &'a str,
-    pub choices: [Choice<'a>; 1],
-    /// Tokens of this answer; on the last line those of the whole run.
-    pub usage: Option<Usage>,
-    pub system_fingerprint: String,
-    pub session_id: Uuid,
-    /// The turn that this line belongs to.
-    pub prompt_id: String,
-    /// The call that this line works for, when a sub-agent wrote it.
-    pub parent_tool_call_id: Option<&'a str>,
-    pub annotations: Vec<Annotation<'a>>,
-    pub metadata: Option<Metadata<'a>>,
-}
+pub(crate) type Completion<'a> = Told<'a, CompletionObject, Choice<'a>>;
 
 /// A piece of a message.
+pub(crate) type Chunk<'a> = Told<'a, ChunkObject, ChunkChoice<'a>>;
+
+/// A message, or a piece of one.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Chunk<'a> {
-    pub object: ChunkObject,
+#[schemars(rename = "Told{Object}")]
+pub(crate) struct Told<'a, Object, Choice> {
+    pub object: Object,
     /// The same for all lines of a session.
     pub id: String,
     /// Seconds since 1970.
     pub created: u64,
+    /// Who answered; on lines without an answer, who was asked first.
     pub model: &'a str,
-    pub choices: [ChunkChoice<'a>; 1],
-    /// On the last chunk of an answer its tokens; on the last line those of the whole run.
+    pub choices: [Choice; 1],
+    /// Tokens of an answer where it ends; on the last line those of the whole run.
     pub usage: Option<Usage>,
-    pub system_fingerprint: String,
+    pub system_fingerprint: Option<String>,
     pub session_id: Uuid,
     /// The turn that this line belongs to.
     pub prompt_id: String,
@@ -146,6 +147,8 @@ pub(crate) enum FinishReason {
     ToolCalls,
     Length,
     ContentFilter,
+    /// Only where a session ends at once because the client speaks another version.
+    Error,
 }
 
 /// The one answer there is, as it comes.
@@ -213,206 +216,26 @@ pub(crate) struct CompletionDetails {
     pub reasoning_tokens: u64,
 }
 
-/// What the format of completions has no place for.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type")]
-pub(crate) enum Annotation<'a> {
-    #[serde(rename = "x-qwen-terminal")]
-    Terminal(Terminal<'a>),
-    #[serde(rename = "x-qwen-tool-display")]
-    ToolDisplay(Box<ToolDisplay<'a>>),
-    #[serde(rename = "x-qwen-thought")]
-    Thought(Thought<'a>),
-    #[serde(rename = "x-qwen-session-event")]
-    SessionEvent(SessionEvent<'a>),
-    #[serde(rename = "x-tenon-structured-partial")]
-    StructuredPartial(StructuredPartial<'a>),
-}
-
-/// How the line's content, or a text of our own, belongs on a terminal.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Terminal<'a> {
-    pub channel: Channel,
-    pub source: Source,
-    /// Offsets into the content, in UTF-16 code units.
-    pub spans: Vec<Span>,
-    /// Terminal sequences that were taken out of the content; empty without `--raw-ansi`.
-    pub ansi: Vec<Ansi>,
-    /// `info`, `warn` or `error` for texts of our own; `null` otherwise.
-    pub console_level: Option<&'static str>,
-    /// The exit code of the process, on the last line.
-    pub exit_code: Option<u8>,
-    pub prompt_id: String,
-    pub log_scope: LogScope,
-    /// A text of our own; `null` when the annotation is about the line's content.
-    pub text: Option<Cow<'a, str>>,
-}
-
-#[derive(Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Channel {
-    Stdout,
-    Stderr,
-}
-
-#[derive(Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Source {
-    Assistant,
-    Console,
-    System,
-}
-
-#[derive(Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum LogScope {
-    System,
-    Tool,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Span {
-    pub start: usize,
-    pub end: usize,
-    pub style: Style,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Style {
-    pub theme_token: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct Ansi {
-    pub offset: usize,
-    pub code: String,
-}
-
-/// A tool call, and what came of it.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct ToolDisplay<'a> {
-    pub tool_call_id: &'a str,
-    pub session_id: Uuid,
-    pub tool_name: &'a str,
-    pub status: ToolStatus,
-    pub result_display: Option<ResultDisplay<'a>>,
-    /// What waits for somebody's approval.
-    pub confirmation: Option<Confirmation<'a>>,
-    /// The call has not started yet.
-    pub pending: bool,
-    /// Seconds since 1970.
-    pub timestamp: u64,
-    pub log_scope: LogScope,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) enum ToolStatus {
-    Confirming,
-    Executing,
-    Success,
-    Error,
-    Canceled,
-}
-
-/// A call that waits for approval.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Confirmation<'a> {
-    pub reason: &'a str,
-    pub arguments: &'a Map<String, Value>,
-}
-
-/// What is shown of a result.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum ResultDisplay<'a> {
-    String {
-        /// At most 60 KiB as JSON; longer output has its middle left out.
-        text: Cow<'a, str>,
-    },
-    FileDiff {
-        file_name: &'a str,
-        diff: Cow<'a, str>,
-        /// The whole file before and after; `null` when it is too large.
-        original: Option<Cow<'a, str>>,
-        modified: Option<Cow<'a, str>>,
-        stat: DiffStat,
-    },
-    TodoList {
-        todos: Vec<Todo<'a>>,
-    },
-    PlanSummary {
-        plan: Cow<'a, str>,
-    },
-    TaskExecution {
-        subagent_type: &'a str,
-        description: &'a str,
-        status: &'static str,
-        result: Option<Cow<'a, str>>,
-        tool_calls: u64,
-        total_tokens: u64,
-        duration_ms: u64,
-    },
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct DiffStat {
-    pub ai_added_lines: u64,
-    pub ai_removed_lines: u64,
-    /// Always 0: nobody else edits during a call.
-    pub user_added_lines: u64,
-    pub user_removed_lines: u64,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Todo<'a> {
-    pub id: &'a str,
-    pub content: &'a str,
-    pub status: &'static str,
-}
-
-/// What the model thought.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Thought<'a> {
-    /// Its first line.
-    pub subject: Cow<'a, str>,
-    pub description: Cow<'a, str>,
-}
-
-/// News about the session.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct SessionEvent<'a> {
-    /// `Retry`, `ModelFallback`, `ChatCompressed`, `TaskStarted`, `TaskFinished`, `Notification`, `Finished`,
-    /// `MaxSessionTurns`, `MAX_TOKENS`, `USER_CANCELLED` or `Error`.
-    pub event: &'static str,
-    pub message: Cow<'a, str>,
-    pub metrics: Option<EventMetrics>,
-}
-
-/// Tokens before and after.
-#[derive(Clone, Copy, Serialize, JsonSchema)]
-pub(crate) struct EventMetrics {
-    pub original_tokens: u64,
-    pub compressed_tokens: u64,
-}
-
-/// The payload so far: parsed, not validated, and only ever growing.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct StructuredPartial<'a> {
-    pub tool_call_id: &'a str,
-    pub snapshot: Raw<'a>,
-    /// Always `false`: the accepted payload is on the last line.
-    pub complete: bool,
-}
-
 /// What a line says about the session rather than the conversation.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Metadata<'a> {
     Opening(Box<Opening<'a>>),
     Closing(Box<Closing<'a>>),
+    Unsupported(Unsupported<'a>),
 }
 
-/// On the first line of every turn.
+/// On the only line for a client that speaks another version.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Unsupported<'a> {
+    /// Always `unsupported_protocol`.
+    pub error: &'static str,
+    pub message: &'a str,
+    /// The version there is.
+    pub protocol_version: &'static str,
+}
+
+/// On the first line of every turn: which version is spoken, and what a client can count on.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Opening<'a> {
     pub protocol_version: &'static str,
@@ -451,6 +274,8 @@ pub(crate) struct Closing<'a> {
     pub warnings: &'a [String],
     /// Why the turn failed; `null` on success.
     pub error: Option<Failure<'a>>,
+    /// What the model last offered against the schema, when a structured run failed.
+    pub structured_error: Option<StructuredFailure<'a>>,
     /// Requests to the client that were not answered as they should have been, and what was done instead.
     pub control_errors: Vec<Cow<'a, str>>,
 }
@@ -468,21 +293,6 @@ pub(crate) struct Denial<'a> {
     pub tool_name: &'a str,
     pub tool_call_id: &'a str,
     pub reason: &'a str,
-}
-
-/// Why the turn failed.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Failure<'a> {
-    /// The exit code of the process, if this were its last turn.
-    pub code: u8,
-    #[schemars(schema_with = "error_classes")]
-    pub class: &'static str,
-    pub message: &'a str,
-    pub retryable: Option<bool>,
-    pub http_status: Option<u16>,
-    pub hint: Option<&'a str>,
-    /// What the model last offered against the schema, when a structured run failed.
-    pub candidate: Option<Raw<'a>>,
 }
 
 /// A sign of life.
@@ -519,14 +329,5 @@ pub(crate) struct FatalError<'a> {
     pub hint: Option<&'a str>,
     pub exit_code: u8,
     /// What the model last offered against the schema, when a structured run failed.
-    pub structured_error: Option<Candidate<'a>>,
-}
-
-/// What the model last offered against the schema.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Candidate<'a> {
-    pub attempts: u32,
-    /// JSON as the model wrote it, or a string if it was no JSON. Not valid against the schema.
-    pub candidate: Option<Raw<'a>>,
-    pub violations: Vec<String>,
+    pub structured_error: Option<StructuredFailure<'a>>,
 }

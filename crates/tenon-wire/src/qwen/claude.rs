@@ -1,13 +1,16 @@
 //! What the `claude` dialect has besides: the same messages with the fields its clients read.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
-use tenon_core::{Ending, ErrorClass, Outcome, RunInfo};
+use serde_json::{Value, json};
+use tenon_core::{
+    CompactTrigger, Ending, ErrorClass, Outcome, RunInfo, TaskEnd, TaskKind, TaskStart, TaskStatus,
+};
 
-use super::types::Output;
+use super::types::{Output, TaskUsage};
 use crate::publish::publish;
 
 /// Its clients warn below 2.0.0.
@@ -22,7 +25,12 @@ pub(crate) enum Flavour {
 
 /// The JSON Schema of the dialect: that of `qwen`, whose optional fields are always there.
 pub(crate) fn published_schema() -> Value {
-    publish::<Output<'static>>("claude")
+    let mut schema = publish::<Output<'static>>("claude");
+    schema["title"] = json!("tenon: output in the claude dialect");
+    let description = "What tenon writes in the `claude` dialect: one line of `stream-json`, or what `json` prints: the result \
+                       alone, and with `--verbose` all messages.";
+    schema["description"] = json!(description);
+    schema
 }
 
 /// Fields of the first line in the `claude` dialect.
@@ -67,6 +75,89 @@ pub(crate) struct ModelUsage {
     pub cache_creation_input_tokens: u64,
     /// Always 0.
     pub web_search_requests: u64,
+    /// Dollars; `null` when the price is not known.
+    #[serde(rename = "costUSD")]
+    pub cost_usd: Option<f64>,
+}
+
+/// Fields of `system` lines in the `claude` dialect, whose clients read them beside `subtype`.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum ClaudeNotice<'a> {
+    TaskStarted {
+        task_id: &'a str,
+        tool_use_id: Option<&'a str>,
+        description: &'a str,
+        /// `local_bash`, `local_agent` or `monitor`.
+        task_type: &'static str,
+    },
+    TaskNotification {
+        task_id: &'a str,
+        tool_use_id: Option<&'a str>,
+        /// `completed`, `failed` or `stopped`.
+        status: &'static str,
+        /// Empty when there is none.
+        output_file: Cow<'a, str>,
+        summary: &'a str,
+        usage: TaskUsage,
+    },
+    CompactBoundary {
+        compact_metadata: CompactMetadata,
+    },
+    ApiRetry {
+        attempt: u32,
+        retry_delay_ms: u64,
+        /// Always `null`: see `error`.
+        error_status: (),
+        /// The class of the failure.
+        error: &'static str,
+    },
+}
+
+/// When and why the conversation was summed up.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct CompactMetadata {
+    /// `auto` or `manual`.
+    pub trigger: &'static str,
+    pub pre_tokens: u64,
+}
+
+impl<'a> ClaudeNotice<'a> {
+    pub(super) fn task_started(task: &'a TaskStart) -> ClaudeNotice<'a> {
+        ClaudeNotice::TaskStarted {
+            task_id: &task.task_id,
+            tool_use_id: task.call_id.as_deref(),
+            description: &task.description,
+            task_type: match task.kind {
+                TaskKind::Shell => "local_bash",
+                TaskKind::Agent => "local_agent",
+                TaskKind::Monitor => "monitor",
+            },
+        }
+    }
+
+    pub(super) fn task_ended(task: &'a TaskEnd, usage: TaskUsage) -> ClaudeNotice<'a> {
+        ClaudeNotice::TaskNotification {
+            task_id: &task.task_id,
+            tool_use_id: task.call_id.as_deref(),
+            status: match task.status {
+                TaskStatus::Cancelled => "stopped",
+                other => other.name(),
+            },
+            output_file: task.output_file.as_ref().map(|path| path.to_string_lossy()).unwrap_or_default(),
+            summary: &task.summary,
+            usage,
+        }
+    }
+
+    pub(super) fn compacted(trigger: CompactTrigger, before_tokens: u64) -> ClaudeNotice<'a> {
+        let compact_metadata = CompactMetadata { trigger: trigger.name(), pre_tokens: before_tokens };
+        ClaudeNotice::CompactBoundary { compact_metadata }
+    }
+
+    pub(super) fn retrying(attempt: u32, wait_ms: u64, class: &'static str) -> ClaudeNotice<'a> {
+        ClaudeNotice::ApiRetry { attempt, retry_delay_ms: wait_ms, error_status: (), error: class }
+    }
 }
 
 pub(super) fn init(flavour: Flavour, info: &RunInfo) -> Option<ClaudeInit<'_>> {
@@ -104,6 +195,7 @@ pub(super) fn result(flavour: Flavour, outcome: &Outcome) -> Option<ClaudeResult
             cache_read_input_tokens: usage.cache_read,
             cache_creation_input_tokens: usage.cache_write,
             web_search_requests: 0,
+            cost_usd: model.cost.usd(),
         };
         (name.as_str(), used)
     });

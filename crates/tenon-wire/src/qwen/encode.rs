@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 
 use tenon_core::{Event, EventKind, Id, Origin, Outcome, RunInfo, TaskEnd, ToolProgress};
 
-use super::claude::{self, Flavour};
+use super::claude::{self, ClaudeNotice, Flavour};
 use super::result::{result_line, used};
 use super::turn::Turn;
 use super::types::{
-    CompactBoundaryData, Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, McpServer, McpStatus,
-    ModelFallbackData, Notice, Progress, RecordingDegradedData, RecordingDegradedReason, StreamEvent,
-    StreamEventLine, System, TaskNotificationData, TaskStartedData, TaskUsage, Usage, UserBlock, UserLine,
-    UserMessage, UserRole,
+    ApiRetryData, CompactBoundaryData, Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, McpServer,
+    McpStatus, ModelFallbackData, Notice, Progress, RecordingDegradedData, RecordingDegradedReason,
+    StreamEvent, StreamEventLine, System, TaskNotificationData, TaskStartedData, TaskUsage, Usage, UserBlock,
+    UserLine, UserMessage, UserRole,
 };
 use crate::cap::capped;
 use crate::json_line;
@@ -105,7 +105,15 @@ impl QwenEncoder {
             EventKind::PartDelta { part, text } => turn.part_delta(*part, text, &mut sink),
             EventKind::PartStopped { part, content } => turn.part_stopped(*part, content, &mut sink),
             EventKind::TurnFinished { usage, .. } => turn.finish(used(self.flavour, *usage), &mut sink),
-            EventKind::Retrying { .. } => turn.abandon(&mut sink),
+            EventKind::Retrying { attempt, wait_ms, class, message } => {
+                turn.abandon(&mut sink);
+                // Clients of the `qwen` dialect know no such line; people read it on stderr.
+                if sink.flavour == Flavour::Claude {
+                    let data = ApiRetryData { attempt: *attempt, wait_ms: *wait_ms, class, message };
+                    let beside = ClaudeNotice::retrying(*attempt, *wait_ms, class);
+                    sink.line(&Line::System(System::ApiRetry(sink.notice(data).beside(Some(beside)))));
+                }
+            }
             EventKind::ModelFallback { from, to, status, fallback } => {
                 turn.abandon(&mut sink);
                 let data = ModelFallbackData {
@@ -150,7 +158,8 @@ impl QwenEncoder {
                     description: &task.description,
                     subagent_type: task.agent_type.as_deref(),
                 };
-                sink.line(&Line::System(System::TaskStarted(sink.notice(data))));
+                let beside = sink.claude(|| ClaudeNotice::task_started(task));
+                sink.line(&Line::System(System::TaskStarted(sink.notice(data).beside(beside))));
             }
             EventKind::TaskEnded(task) => write_task_ended(task, &mut sink),
             EventKind::Compacted { trigger, before_tokens, after_tokens } => {
@@ -159,7 +168,8 @@ impl QwenEncoder {
                     before_tokens: *before_tokens,
                     after_tokens: *after_tokens,
                 };
-                sink.line(&Line::System(System::CompactBoundary(sink.notice(data))));
+                let beside = sink.claude(|| ClaudeNotice::compacted(*trigger, *before_tokens));
+                sink.line(&Line::System(System::CompactBoundary(sink.notice(data).beside(beside))));
             }
             EventKind::RecordingDegraded { message } => {
                 let reason = RecordingDegradedReason::WriteFailed;
@@ -211,6 +221,11 @@ fn write_init(info: &RunInfo, sink: &mut Sink<'_>) {
 }
 
 fn write_task_ended(task: &TaskEnd, sink: &mut Sink<'_>) {
+    let usage = TaskUsage {
+        total_tokens: task.usage.map_or(0, |usage| usage.total),
+        tool_uses: task.tool_calls,
+        duration_ms: task.duration_ms,
+    };
     let data = TaskNotificationData {
         task_id: &task.task_id,
         tool_use_id: task.call_id.as_deref(),
@@ -218,13 +233,10 @@ fn write_task_ended(task: &TaskEnd, sink: &mut Sink<'_>) {
         status: task.status.name(),
         summary: &task.summary,
         output_file: task.output_file.as_ref().map(|path| path.to_string_lossy()),
-        usage: TaskUsage {
-            total_tokens: task.usage.map_or(0, |usage| usage.total),
-            tool_uses: task.tool_calls,
-            duration_ms: task.duration_ms,
-        },
+        usage,
     };
-    sink.line(&Line::System(System::TaskNotification(sink.notice(data))));
+    let beside = sink.claude(|| ClaudeNotice::task_ended(task, usage));
+    sink.line(&Line::System(System::TaskNotification(sink.notice(data).beside(beside))));
 }
 
 fn write_user(block: UserBlock<'_>, sink: &mut Sink<'_>) {
@@ -305,7 +317,13 @@ impl<'a> Sink<'a> {
             session_id: self.session_id,
             parent_tool_use_id: self.parent,
             data,
+            claude: None,
         }
+    }
+
+    /// What only clients of the `claude` dialect read.
+    fn claude<'b>(&self, beside: impl FnOnce() -> ClaudeNotice<'b>) -> Option<ClaudeNotice<'b>> {
+        (self.flavour == Flavour::Claude).then(beside)
     }
 
     pub fn line(&mut self, line: &Line<'_>) {
@@ -335,5 +353,11 @@ impl<'a> Sink<'a> {
             parent_tool_use_id: self.parent,
             event,
         }));
+    }
+}
+
+impl<'a, Data> Notice<'a, Data> {
+    fn beside(self, claude: Option<ClaudeNotice<'a>>) -> Notice<'a, Data> {
+        Notice { claude, ..self }
     }
 }

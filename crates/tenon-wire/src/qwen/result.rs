@@ -3,7 +3,8 @@
 use tenon_core::{Ending, ErrorClass, Outcome};
 
 use super::claude::{self, Flavour};
-use super::types::{Failure, PermissionDenial, ResultLine, StructuredFailure, Subtype, Usage, Violation};
+use super::types::{PermissionDenial, ResultLine, Subtype, Usage};
+use crate::failure::structured;
 use crate::stats::stats;
 use crate::values::{Raw, Uuid};
 use crate::{EncoderOptions, SCHEMA_VERSION};
@@ -39,10 +40,8 @@ pub(super) fn result_line<'a>(
         structured_output: payload,
         total_cost_usd: outcome.cost_usd,
         warnings: &outcome.warnings,
-        error: failure.map(|failure| shown_failure(failure)),
-        structured_error: failure
-            .and_then(|failure| failure.structured.as_ref())
-            .map(StructuredFailure::from),
+        error: failure.map(|failure| failure.as_ref().into()),
+        structured_error: failure.and_then(|failure| structured(failure)),
         schema_version: SCHEMA_VERSION,
         cli_version: &options.cli_version,
         claude: claude::result(flavour, outcome),
@@ -74,18 +73,6 @@ fn subtype(class: ErrorClass) -> Subtype {
     }
 }
 
-fn shown_failure(failure: &tenon_core::Failure) -> Failure<'_> {
-    Failure {
-        code: failure.exit_code(),
-        class: failure.class.name(),
-        message: &failure.message,
-        retryable: failure.retryable,
-        http_status: failure.http_status,
-        provider: failure.provider.as_deref(),
-        hint: failure.hint.as_deref(),
-    }
-}
-
 /// Tokens as the dialect counts them.
 pub(super) fn used(flavour: Flavour, usage: tenon_core::Usage) -> Usage {
     let input_tokens = match flavour {
@@ -109,20 +96,6 @@ impl<'a> From<&'a tenon_core::PermissionDenial> for PermissionDenial<'a> {
             tool_use_id: &denial.tool_use_id,
             tool_input: Raw(&denial.tool_input),
             reason: &denial.reason,
-        }
-    }
-}
-
-impl<'a> From<&'a tenon_core::StructuredError> for StructuredFailure<'a> {
-    fn from(error: &'a tenon_core::StructuredError) -> StructuredFailure<'a> {
-        StructuredFailure {
-            attempts: error.attempts,
-            candidate: error.candidate.as_deref().map(Raw),
-            violations: error
-                .violations
-                .iter()
-                .map(|violation| Violation { path: &violation.path, message: &violation.message })
-                .collect(),
         }
     }
 }

@@ -13,10 +13,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
-use super::claude::{ClaudeInit, ClaudeResult};
+use super::claude::{ClaudeInit, ClaudeNotice, ClaudeResult};
+use crate::failure::{Failure, StructuredFailure};
 use crate::publish::publish;
+use crate::reply::{CommonReply, Reply};
 use crate::stats::Stats;
-use crate::values::{Raw, Uuid, error_classes};
+use crate::values::{Raw, Uuid};
 
 /// The JSON Schema of this file.
 pub(crate) fn published_schema() -> Value {
@@ -30,13 +32,17 @@ pub(crate) fn published_schema() -> Value {
 #[allow(
     dead_code,
     clippy::large_enum_variant,
-    reason = "names the two shapes for the schema; the encoder writes their lines"
+    reason = "names the shapes for the schema; the encoder and `reply` write their lines"
 )]
 pub(crate) enum Output<'a> {
     /// One line.
     Line(Line<'a>),
     /// All messages of a run. The last one is the result.
     Document(Vec<Line<'a>>),
+    /// In a session: an answer to the client, or a question.
+    Reply(Reply<'a>),
+    /// The same.
+    Common(CommonReply<'a>),
 }
 
 /// One message.
@@ -60,6 +66,8 @@ pub(crate) enum System<'a> {
     TaskStarted(Notice<'a, TaskStartedData<'a>>),
     TaskNotification(Notice<'a, TaskNotificationData<'a>>),
     CompactBoundary(Notice<'a, CompactBoundaryData>),
+    /// Only in the `claude` dialect.
+    ApiRetry(Notice<'a, ApiRetryData<'a>>),
     SessionRecordingDegraded(Notice<'a, RecordingDegradedData<'a>>),
 }
 
@@ -142,6 +150,8 @@ pub(crate) struct Notice<'a, Data> {
     pub session_id: Uuid,
     pub parent_tool_use_id: Option<&'a str>,
     pub data: Data,
+    #[serde(flatten)]
+    pub claude: Option<ClaudeNotice<'a>>,
 }
 
 /// Work goes on in the background; exactly one `task_notification` ends it.
@@ -172,7 +182,7 @@ pub(crate) struct TaskNotificationData<'a> {
 }
 
 /// What the work took.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Copy, Serialize, JsonSchema)]
 pub(crate) struct TaskUsage {
     /// Tokens of a sub-agent; 0 for commands.
     pub total_tokens: u64,
@@ -188,6 +198,16 @@ pub(crate) struct CompactBoundaryData {
     pub trigger: &'static str,
     pub before_tokens: u64,
     pub after_tokens: u64,
+}
+
+/// A model request failed and is made again after a while.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ApiRetryData<'a> {
+    /// The attempt that follows.
+    pub attempt: u32,
+    pub wait_ms: u64,
+    pub class: &'static str,
+    pub message: &'a str,
 }
 
 /// A model could not answer, and another one is asked from here on: who gave up, and who takes over.
@@ -508,37 +528,4 @@ pub(crate) struct PermissionDenial<'a> {
     pub tool_use_id: &'a str,
     pub tool_input: Raw<'a>,
     pub reason: &'a str,
-}
-
-/// Why the run failed.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Failure<'a> {
-    /// The exit code of the process.
-    pub code: u8,
-    #[schemars(schema_with = "error_classes")]
-    pub class: &'static str,
-    pub message: &'a str,
-    /// May the same run be tried again? `null` when nobody knows.
-    pub retryable: Option<bool>,
-    pub http_status: Option<u16>,
-    pub provider: Option<&'a str>,
-    /// What to do about it.
-    pub hint: Option<&'a str>,
-}
-
-/// What the model last offered against the schema.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct StructuredFailure<'a> {
-    pub attempts: u32,
-    /// JSON as the model wrote it, or a string if it was no JSON. Not valid against the schema.
-    pub candidate: Option<Raw<'a>>,
-    pub violations: Vec<Violation<'a>>,
-}
-
-/// One thing that is wrong with the candidate.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Violation<'a> {
-    /// JSON Pointer into the candidate.
-    pub path: &'a str,
-    pub message: &'a str,
 }

@@ -3,8 +3,9 @@
 use tenon_core::{
     ErrorClass, EventKind, Outcome, Signal, StructuredError, ToolErrorKind, ToolProgress, Violation,
 };
-use tenon_wire::EncoderOptions;
+use tenon_wire::{EncoderOptions, Lifetime};
 
+use crate::scenarios_of_tools as tools;
 use crate::script::{Script, denial, failed, failure, raw, structured_success, success, usage};
 
 /// Runs whose outputs stand one after the other in the scenario's files.
@@ -38,6 +39,23 @@ pub fn all() -> Vec<Scenario> {
         usual("early_failure", vec![early_failure()]),
         usual("schema_retries_exhausted", vec![schema_retries_exhausted()]),
         usual("failure_classes", ErrorClass::ALL.map(failure_of_class).to_vec()),
+        usual("failures_of_a_run", ErrorClass::ALL.map(failure_of_a_run).to_vec()),
+        Scenario {
+            name: "failures_of_turns",
+            runs: vec![session_with_failures()],
+            adjust: |options| options.lifetime = Lifetime::ManyRuns,
+        },
+        usual("terminal_sequences", vec![terminal_sequences()]),
+        Scenario {
+            name: "terminal_sequences_told",
+            runs: vec![terminal_sequences()],
+            adjust: |options| options.raw_ansi = true,
+        },
+        usual("compaction", vec![compaction()]),
+        usual("tool_displays", vec![tools::displays()]),
+        usual("permission", vec![tools::permission()]),
+        usual("progress", vec![tools::progress()]),
+        usual("background_task", vec![tools::background_task()]),
     ]
 }
 
@@ -285,4 +303,56 @@ fn failure_of_class(class: ErrorClass) -> Script {
         failure.provider = Some("openai".to_owned());
     }
     Script::default().finished(failed(failure))
+}
+
+/// The run had begun when it failed: there is an answer before the result.
+fn failure_of_a_run(class: ErrorClass) -> Script {
+    let failure = failure(class, &format!("failed: {}", class.name()));
+    Script::started().turn().text(&["Let me see."]).turn_finished(usage(500, 4)).finished(failed(failure))
+}
+
+/// In a session, a turn that fails is followed by the next.
+fn session_with_failures() -> Script {
+    let no_room = failure(ErrorClass::Turns, "the limit of 1 turn is reached");
+    let cut = failure(ErrorClass::Truncated, "the answer was cut off at the model's limit");
+    Script::started()
+        .turn()
+        .calls(&[("call_1", "read_file", &["{}"])])
+        .turn_finished(usage(500, 4))
+        .tool_finished("call_1", "read_file", "`file_path` is missing", Some(ToolErrorKind::InvalidArguments))
+        .finished(failed(no_room))
+        .started_again()
+        .turn()
+        .half_text(&["It is a lo"])
+        .finished(failed(cut))
+        .started_again()
+        .finished(interrupted())
+        .started_again()
+        .turn()
+        .text(&["Here I am."])
+        .turn_finished(usage(600, 3))
+        .finished(success("Here I am."))
+}
+
+/// Colours and a title, one sequence split between two pieces, and one that never ends.
+fn terminal_sequences() -> Script {
+    Script::started()
+        .prompted("paint it \u{1b}[31mred")
+        .turn()
+        .text(&["\u{1b}[32mgre", "en\u{1b}[", "0m 👋 \u{1b}]0;ti", "tle\u{7}plain", "\u{1b}[3"])
+        .turn_finished(usage(600, 8))
+        .finished(success("\u{1b}[32mgreen\u{1b}[0m 👋 \u{1b}]0;title\u{7}plain\u{1b}[3"))
+}
+
+fn compaction() -> Script {
+    Script::started()
+        .event(EventKind::Compacted {
+            trigger: tenon_core::CompactTrigger::Auto,
+            before_tokens: 12_000,
+            after_tokens: 800,
+        })
+        .turn()
+        .text(&["Where were we?"])
+        .turn_finished(usage(900, 4))
+        .finished(success("Where were we?"))
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tenon_core::{
-    Cost, Decision, Ending, ErrorClass, Event, EventKind, Failure, Id, Metrics, ModelMetrics, Outcome, Part,
-    PartKind, PermissionDenial, RawJson, RunInfo, Success, Timestamp, ToolCall, ToolErrorKind, ToolMetrics,
-    ToolReport, Usage,
+    Cost, Decision, Ending, ErrorClass, Event, EventKind, Failure, Id, Metrics, ModelMetrics, Origin,
+    Outcome, Part, PartKind, PermissionDenial, RawJson, RunInfo, Success, Timestamp, ToolCall, ToolDisplay,
+    ToolErrorKind, ToolMetrics, ToolReport, Usage,
 };
 use tenon_wire::{Dialect, EncoderOptions, Format, encoder};
 
@@ -58,6 +58,18 @@ impl Script {
             sandbox: Default::default(),
             channel: None,
         })))
+    }
+
+    /// The next run of the session.
+    pub fn started_again(mut self) -> Script {
+        let first = self.events[0].kind.clone();
+        self.next_part = 0;
+        self.event(first)
+    }
+
+    /// What whoever asked for the run said.
+    pub fn prompted(self, text: &str) -> Script {
+        self.event(EventKind::UserMessage { text: text.to_owned(), origin: Origin::Prompt })
     }
 
     pub fn event(mut self, kind: EventKind) -> Script {
@@ -165,6 +177,15 @@ impl Script {
             error,
             duration_ms: 5,
         }))
+    }
+
+    /// A success that has more to show than text.
+    pub fn tool_drawn(self, call_id: &str, name: &str, content: &str, drawing: ToolDisplay) -> Script {
+        let mut script = self.tool_started(call_id, name).tool_finished(call_id, name, content, None);
+        if let Some(Event { kind: EventKind::ToolFinished(report), .. }) = script.events.last_mut() {
+            report.drawing = Some(Box::new(drawing));
+        }
+        script
     }
 
     pub fn retrying(self, wait_ms: u64) -> Script {
