@@ -2,13 +2,17 @@
 //! interpreted; one agent runs per step.
 //!
 //! Start reading at `document.rs` (what can be written), then `parse.rs` (text in, document or problems out, no files)
-//! and `load.rs` (everything resolved and compiled). `cel.rs` holds the expressions.
+//! and `load.rs` (everything resolved and compiled). `cel.rs` holds the expressions. Then `interpreter.rs` (what happens
+//! next, a pure function of what has happened), `port.rs` (what it asks for) and `memory_journal.rs` (who does it).
 
 mod cel;
 mod diagnostic;
 mod document;
+mod drive;
 mod duration;
+mod interpreter;
 mod load;
+mod memory_journal;
 mod notice;
 mod port;
 mod record;
@@ -22,7 +26,13 @@ pub use document::{
     AgentSpec, DEFAULT_MAX_TURNS, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode,
     Place, Places, RunBudget, Scheduler, Step, ToolChoice, VERSION, Workflow,
 };
+pub use drive::drive;
+pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
+pub use interpreter::{
+    Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, RunLimits, RunSpec,
+};
 pub use load::{LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind, StepBody};
+pub use memory_journal::{CANCEL_GRACE, run_in_memory};
 pub use notice::{Notice, Started, StepKind};
 pub use port::{
     AgentName, AgentRequest, Completion, DurableRun, Item, Iteration, ModelWish, Purpose, StepOutcome,

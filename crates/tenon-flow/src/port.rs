@@ -76,7 +76,8 @@ pub struct AgentRequest {
 /// Which agent, of which document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentName {
-    /// The ids of the include steps on the way from the run's document; empty for the run's document itself.
+    /// The ids of the steps on the way from the run's document, loops and includes; empty for the run's document
+    /// itself. `included` finds the document.
     pub document: Vec<String>,
     /// A key of that document's `agents`; without one, an agent with no prompt, all tools and the default model.
     pub name: Option<String>,
@@ -160,13 +161,18 @@ impl ModelWish {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubWorkflowRequest {
     pub step_id: String,
-    /// The ids of the include steps on the way from the run's document, this one last.
+    /// The ids of the steps on the way from the run's document, loops and includes, this one last.
     pub document: Vec<String>,
+    /// How many includes that is.
+    pub depth: u32,
     /// What the include step depends on, for the steps that begin the included workflow.
     pub outer: Vec<Upstream>,
+    /// Of the loop around the include step.
+    pub item: Option<Item>,
+    pub iteration: Option<Iteration>,
     pub inputs: JsonText,
-    /// Replaces the included document's own `options.timeout`, when the include step has one; it is then measured
-    /// by the including workflow.
+    /// An include step's `timeout` replaces the included document's own `options.timeout`; the including workflow
+    /// measures it.
     pub timed_outside: TimedOutside,
     pub attempt: u32,
 }

@@ -27,6 +27,11 @@ impl JsonText {
         JsonText(Arc::from(raw))
     }
 
+    /// Of text that is put together from JSON; anything else becomes `null`.
+    pub(crate) fn from_text(text: String) -> JsonText {
+        JsonText(Arc::from(RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())))
+    }
+
     pub fn to_value(&self) -> Value {
         // A `RawValue` is valid JSON, so this is the value and never the fallback.
         serde_json::from_str(self.as_str()).unwrap_or(Value::Null)

@@ -7,7 +7,7 @@
 //! ```text
 //! key     = segment *( "/" segment ) "@" attempt [ "~" role ]
 //! segment = id [ "#" iteration ] [ "[" item "]" ] [ "@" attempt ]     (no "@1" before the last)
-//! role    = "judge" / "timeout" / "delay" / "backoff" / "limit"
+//! role    = "judge" / "judge-timeout" / "timeout" / "delay" / "backoff" / "limit"
 //! ```
 
 use std::fmt;
@@ -40,6 +40,8 @@ pub enum Role {
     Work,
     /// Decides whether a loop is done.
     Judge,
+    /// Runs out when the judge has had its time.
+    JudgeTimeout,
     /// Runs out when the step, the loop or the workflow has had its time.
     Timeout,
     /// Waits between two iterations.
@@ -51,13 +53,14 @@ pub enum Role {
 }
 
 impl Role {
-    pub const ALL: [Role; 6] =
-        [Role::Work, Role::Judge, Role::Timeout, Role::Delay, Role::Backoff, Role::Limit];
+    pub const ALL: [Role; 7] =
+        [Role::Work, Role::Judge, Role::JudgeTimeout, Role::Timeout, Role::Delay, Role::Backoff, Role::Limit];
 
     fn name(self) -> &'static str {
         match self {
             Role::Work => "",
             Role::Judge => "judge",
+            Role::JudgeTimeout => "judge-timeout",
             Role::Timeout => "timeout",
             Role::Delay => "delay",
             Role::Backoff => "backoff",

@@ -1,0 +1,330 @@
+//! The interpreter of a workflow: `state = fold(document, completions in order)`.
+//!
+//! Nothing here waits, measures time, draws lots or touches a file: [`Interpreter::complete`] takes what happened and
+//! returns what to do next, and the same completions in the same order always give the same actions. That is what a
+//! journal replays. Whoever does the work stands behind the port (`port.rs`); `drive.rs` is the loop between the two.
+//!
+//! A workflow is a tree while it runs. Start reading at `interpreter/schedule.rs`: a graph of steps, of which some are
+//! under way. A step under way is one errand with its attempts (`attempts.rs`, `retry.rs`), a loop (`repeat.rs`,
+//! `for_each.rs`) whose iterations (`body.rs`) are errands or graphs again, or an included workflow (`includes.rs`).
+//! What expressions and prompts see is gathered in `scope.rs`; how a run ends is decided in `ending.rs`.
+
+mod attempts;
+mod body;
+mod ended;
+mod ending;
+mod for_each;
+pub(crate) mod includes;
+mod repeat;
+mod retry;
+mod schedule;
+mod scope;
+
+use std::sync::Arc;
+
+use tenon_core::Timestamp;
+
+pub use self::for_each::MAX_ITEMS_AT_A_TIME;
+
+use self::attempts::Deadline;
+use self::ending::StopReason;
+use self::schedule::{Graph, Policy};
+use self::scope::{Around, OuterFor, StepList};
+use crate::cel::Scope;
+use crate::load::LoadedWorkflow;
+use crate::{
+    Completion, Item, Iteration, JsonText, Notice, Role, Spent, StepError, StepKey, StepOutcome, StepRequest,
+    Stopped, SubWorkflowRequest, TimedOutside, Upstream, WorkflowOutcome,
+};
+
+/// Steps at a time, when neither the document nor its caller says.
+pub const DEFAULT_MAX_CONCURRENCY: u32 = 5;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    pub workflow: Arc<LoadedWorkflow>,
+    /// The run, or for an included workflow the step that includes it: where every key begins.
+    pub place: StepKey,
+    /// The ids of the steps on the way from the run's document; empty for the run's own.
+    pub document: Vec<String>,
+    /// An object, checked against the document's `inputs`.
+    pub inputs: JsonText,
+    pub limits: RunLimits,
+    pub included: Option<Included>,
+}
+
+/// What an included workflow is given by the step that includes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Included {
+    /// From 1.
+    pub depth: u32,
+    pub outer: Vec<Upstream>,
+    pub item: Option<Item>,
+    pub iteration: Option<Iteration>,
+    pub timed_outside: TimedOutside,
+}
+
+/// What a caller allows a run. What the document says itself holds too.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunLimits {
+    /// Where the document has no `maxConcurrency`.
+    pub max_concurrency: Option<u32>,
+    pub wall_time_ms: Option<u64>,
+    pub max_usd: Option<f64>,
+}
+
+impl RunSpec {
+    /// A run of a document by itself.
+    pub fn new(workflow: Arc<LoadedWorkflow>, run_id: &str, inputs: JsonText) -> RunSpec {
+        RunSpec {
+            workflow,
+            place: StepKey::run(run_id),
+            document: Vec::new(),
+            inputs,
+            limits: RunLimits::default(),
+            included: None,
+        }
+    }
+
+    /// A workflow that a step of this run includes.
+    pub fn included(
+        &self,
+        workflow: Arc<LoadedWorkflow>,
+        key: StepKey,
+        request: &SubWorkflowRequest,
+    ) -> RunSpec {
+        RunSpec {
+            workflow,
+            place: key,
+            document: request.document.clone(),
+            inputs: request.inputs.clone(),
+            // Time and money are the whole run's, and watched there.
+            limits: RunLimits { wall_time_ms: None, max_usd: None, ..self.limits },
+            included: Some(Included {
+                depth: request.depth,
+                outer: request.outer.clone(),
+                item: request.item.clone(),
+                iteration: request.iteration.clone(),
+                timed_outside: request.timed_outside,
+            }),
+        }
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.included.as_ref().map_or(0, |included| included.depth as usize)
+    }
+}
+
+/// What is to be done next, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    Start { key: StepKey, request: StepRequest },
+    Cancel { key: StepKey },
+    Tell(Notice),
+}
+
+/// A workflow while it runs.
+#[derive(Clone, Debug)]
+pub struct Interpreter {
+    spec: Arc<RunSpec>,
+    began: Timestamp,
+    graph: Option<Graph>,
+    timeout: Option<Deadline>,
+    wall_time: Option<Deadline>,
+    stopped: Option<StopReason>,
+    spent: Spent,
+    outcome: Option<WorkflowOutcome>,
+}
+
+impl Interpreter {
+    pub fn new(spec: RunSpec) -> Interpreter {
+        Interpreter {
+            spec: Arc::new(spec),
+            began: Timestamp(0),
+            graph: None,
+            timeout: None,
+            wall_time: None,
+            stopped: None,
+            spent: Spent::default(),
+            outcome: None,
+        }
+    }
+
+    /// The first steps. Once, before anything else.
+    pub fn begin(&mut self, at: Timestamp) -> Vec<Action> {
+        self.began = at;
+        let spec = self.spec.clone();
+        let mut actions = Vec::new();
+        let mut asks = Asks::new(&spec, at, &mut actions);
+        let options = &spec.workflow.workflow.options;
+        let outside = spec.included.as_ref().map_or(TimedOutside::No, |included| included.timed_outside);
+        if let (Some(timeout), TimedOutside::No) = (options.timeout, outside) {
+            self.timeout =
+                Some(Deadline::start(spec.place.with_role(Role::Timeout), whole_ms(timeout), &mut asks));
+        }
+        if let Some(ms) = spec.limits.wall_time_ms {
+            self.wall_time = Some(Deadline::start(spec.place.with_role(Role::Limit), ms, &mut asks));
+        }
+        let graph = Graph::start(
+            spec.place.clone(),
+            StepList::top(spec.workflow.clone()),
+            around(&spec),
+            Policy::of(options, spec.limits.max_concurrency),
+            &mut asks,
+        );
+        self.graph = Some(graph);
+        self.after(asks);
+        actions
+    }
+
+    /// What follows from something that is over.
+    pub fn complete(&mut self, completion: &Completion) -> Vec<Action> {
+        let spec = self.spec.clone();
+        let mut actions = Vec::new();
+        let mut asks = Asks::new(&spec, completion.at, &mut actions);
+        if let StepOutcome::Completed(output)
+        | StepOutcome::Cancelled(output)
+        | StepOutcome::Failed { output, .. } = &completion.outcome
+        {
+            self.spent.add(&output.spent);
+        }
+        if self.timeout.as_mut().is_some_and(|timeout| timeout.fires(completion)) {
+            self.halt(StopReason::Timeout, &mut asks);
+        } else if self.wall_time.as_mut().is_some_and(|limit| limit.fires(completion)) {
+            self.halt(StopReason::wall_time(spec.limits.wall_time_ms.unwrap_or_default()), &mut asks);
+        } else if let Some(graph) = &mut self.graph {
+            graph.complete(completion, &mut asks);
+        }
+        self.after(asks);
+        actions
+    }
+
+    /// The run is to end: what is under way is told to stop, and nothing new is started.
+    pub fn stop(&mut self, stopped: &Stopped, at: Timestamp) -> Vec<Action> {
+        let spec = self.spec.clone();
+        let mut actions = Vec::new();
+        let mut asks = Asks::new(&spec, at, &mut actions);
+        if self.graph.is_none() {
+            self.began = at;
+            self.graph = Some(Graph::unstarted(
+                spec.place.clone(),
+                StepList::top(spec.workflow.clone()),
+                around(&spec),
+            ));
+        }
+        self.halt(StopReason::from(stopped), &mut asks);
+        self.after(asks);
+        actions
+    }
+
+    /// Gives up on whatever has not said that it stopped.
+    pub fn abandon(&mut self, at: Timestamp) -> Vec<Action> {
+        let spec = self.spec.clone();
+        let mut actions = Vec::new();
+        let mut asks = Asks::new(&spec, at, &mut actions);
+        if let Some(graph) = &mut self.graph {
+            graph.abandon(&mut asks);
+        }
+        self.after(asks);
+        actions
+    }
+
+    /// Once everything is over.
+    pub fn outcome(&self) -> Option<&WorkflowOutcome> {
+        self.outcome.as_ref()
+    }
+
+    fn halt(&mut self, reason: StopReason, asks: &mut Asks<'_>) {
+        if self.stopped.is_some() || self.outcome.is_some() {
+            return;
+        }
+        self.stopped = Some(reason);
+        if let Some(graph) = &mut self.graph {
+            graph.stop(asks);
+        }
+    }
+
+    /// Budgets, and whether that was all.
+    fn after(&mut self, mut asks: Asks<'_>) {
+        if let Some(error) = asks.exhausted.take() {
+            self.halt(StopReason::Budget(error), &mut asks);
+        }
+        if self.outcome.is_some() {
+            return;
+        }
+        let over = |graph: &Option<Graph>| graph.as_ref().is_some_and(Graph::is_over);
+        if !over(&self.graph)
+            && let Some(error) = ending::used_up(asks.spec, &self.spent)
+        {
+            self.halt(StopReason::Budget(error), &mut asks);
+        }
+        if over(&self.graph)
+            && let Some(graph) = &self.graph
+        {
+            let duration_ms = asks.at.0.saturating_sub(self.began.0);
+            let outcome = ending::outcome(asks.spec, graph, self.stopped.as_ref(), self.spent, duration_ms);
+            self.outcome = Some(outcome);
+            for timer in [self.timeout.take(), self.wall_time.take()].into_iter().flatten() {
+                timer.close(&mut asks);
+            }
+        }
+    }
+}
+
+/// What the steps of the document's own level see around them.
+fn around(spec: &RunSpec) -> Around {
+    let given = spec.included.as_ref();
+    let mut scope = Scope::new().with_inputs(Arc::new(spec.inputs.to_value()));
+    let (item, iteration) = (given.and_then(|it| it.item.clone()), given.and_then(|it| it.iteration.clone()));
+    if let Some(item) = &item {
+        scope = scope.with_item(Arc::new(item.value.to_value()), item.index as usize);
+    }
+    if let Some(iteration) = &iteration {
+        scope = scope.with_iteration(iteration.number as usize);
+    }
+    Around {
+        scope,
+        outer: given.map(|it| it.outer.clone()).unwrap_or_default().into(),
+        outer_for: OuterFor::Beginners,
+        item,
+        iteration,
+    }
+}
+
+/// Where decisions are written down while completions are worked off.
+pub(crate) struct Asks<'a> {
+    pub spec: &'a RunSpec,
+    pub at: Timestamp,
+    actions: &'a mut Vec<Action>,
+    /// A step found that the run's budget is used up.
+    pub exhausted: Option<StepError>,
+}
+
+impl<'a> Asks<'a> {
+    fn new(spec: &'a RunSpec, at: Timestamp, actions: &'a mut Vec<Action>) -> Asks<'a> {
+        Asks { spec, at, actions, exhausted: None }
+    }
+
+    pub(crate) fn start(&mut self, key: StepKey, request: StepRequest) {
+        self.actions.push(Action::Start { key, request });
+    }
+
+    pub(crate) fn cancel(&mut self, key: StepKey) {
+        self.actions.push(Action::Cancel { key });
+    }
+
+    pub(crate) fn tell(&mut self, notice: Notice) {
+        self.actions.push(Action::Tell(notice));
+    }
+}
+
+/// Something that may be over as soon as it is begun.
+pub(crate) enum Begun<T, E> {
+    Running(T),
+    Over(E),
+}
+
+pub(crate) fn whole_ms(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,214 @@
+//! One thing that is done behind the port, with its retries and its time limit: the run of an agent, a judge, or an
+//! included workflow.
+//!
+//! The time limit covers all attempts and the pauses between them. Which errors are tried again is `retry.rs`.
+
+use super::Asks;
+use super::ended::Ended;
+use super::retry::{Retry, decide};
+use crate::{
+    Completion, Notice, Role, Segment, Spent, StepError, StepErrorClass, StepKey, StepOutcome, StepOutput,
+    StepRequest, StepStatus,
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Attempts {
+    place: StepKey,
+    segment: Segment,
+    role: Role,
+    request: StepRequest,
+    retries: u32,
+    attempt: u32,
+    phase: Phase,
+    deadline: Option<Deadline>,
+    stopping: bool,
+    spent: Spent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Working,
+    Pausing,
+}
+
+/// What is to be done.
+pub(crate) struct Errand {
+    pub place: StepKey,
+    pub segment: Segment,
+    pub role: Role,
+    pub request: StepRequest,
+    pub retries: u32,
+    pub timeout_ms: Option<u64>,
+}
+
+impl Attempts {
+    pub(crate) fn start(errand: Errand, asks: &mut Asks<'_>) -> Attempts {
+        let Errand { place, segment, role, request, retries, timeout_ms } = errand;
+        let timer = if role == Role::Judge { Role::JudgeTimeout } else { Role::Timeout };
+        let deadline = timeout_ms
+            .map(|ms| Deadline::start(place.child(segment.clone().attempt(1)).with_role(timer), ms, asks));
+        let attempts = Attempts {
+            place,
+            segment,
+            role,
+            request,
+            retries,
+            attempt: 1,
+            phase: Phase::Working,
+            deadline,
+            stopping: false,
+            spent: Spent::default(),
+        };
+        attempts.ask(asks);
+        attempts
+    }
+
+    fn ask(&self, asks: &mut Asks<'_>) {
+        let mut request = self.request.clone();
+        match &mut request {
+            StepRequest::Agent(agent) => agent.attempt = self.attempt,
+            StepRequest::SubWorkflow(workflow) => workflow.attempt = self.attempt,
+            StepRequest::Sleep { .. } => {}
+        }
+        asks.start(self.key(self.role), request);
+    }
+
+    fn key(&self, role: Role) -> StepKey {
+        self.place.child(self.segment.clone().attempt(self.attempt)).with_role(role)
+    }
+
+    /// `None` while it goes on, also when the completion is none of its own.
+    pub(crate) fn complete(&mut self, completion: &Completion, asks: &mut Asks<'_>) -> Option<Ended> {
+        if let Some(deadline) = &mut self.deadline
+            && deadline.fires(completion)
+        {
+            return self.stop(asks);
+        }
+        match (&completion.outcome, self.phase) {
+            (StepOutcome::Elapsed, Phase::Pausing) if completion.key == self.key(Role::Backoff) => {
+                self.attempt += 1;
+                self.phase = Phase::Working;
+                self.ask(asks);
+                None
+            }
+            (outcome, Phase::Working) if completion.key == self.key(self.role) => {
+                self.answered(outcome.clone(), asks)
+            }
+            _ => None,
+        }
+    }
+
+    fn answered(&mut self, outcome: StepOutcome, asks: &mut Asks<'_>) -> Option<Ended> {
+        if let StepOutcome::Completed(output)
+        | StepOutcome::Cancelled(output)
+        | StepOutcome::Failed { output, .. } = &outcome
+        {
+            self.spent.add(&output.spent);
+        }
+        match outcome {
+            StepOutcome::Completed(output) => Some(self.end(StepStatus::Completed, output, None, asks)),
+            StepOutcome::Cancelled(output) => Some(self.end(StepStatus::Cancelled, output, None, asks)),
+            StepOutcome::Failed { output, .. } if self.stopping => {
+                Some(self.end(StepStatus::Cancelled, output, None, asks))
+            }
+            StepOutcome::Failed { error, output } => match decide(&error, self.attempt, self.retries) {
+                Retry::No => Some(self.end(StepStatus::Failed, output, Some(error), asks)),
+                Retry::AtOnce => {
+                    asks.tell(Notice::Retrying { key: self.key(self.role), error, after_ms: 0 });
+                    self.attempt += 1;
+                    self.ask(asks);
+                    None
+                }
+                Retry::After { ms } => {
+                    asks.tell(Notice::Retrying { key: self.key(self.role), error, after_ms: ms });
+                    self.phase = Phase::Pausing;
+                    asks.start(self.key(Role::Backoff), StepRequest::Sleep { ms });
+                    None
+                }
+            },
+            StepOutcome::Elapsed => {
+                let error =
+                    StepError::new(StepErrorClass::Internal, "the step was answered as if it were a timer");
+                Some(self.end(StepStatus::Failed, StepOutput::default(), Some(error), asks))
+            }
+        }
+    }
+
+    /// Asks it to stop; `Some` when nothing was under way.
+    pub(crate) fn stop(&mut self, asks: &mut Asks<'_>) -> Option<Ended> {
+        if std::mem::replace(&mut self.stopping, true) {
+            return None;
+        }
+        match self.phase {
+            Phase::Working => {
+                asks.cancel(self.key(self.role));
+                None
+            }
+            Phase::Pausing => {
+                asks.cancel(self.key(Role::Backoff));
+                Some(self.end(StepStatus::Cancelled, StepOutput::default(), None, asks))
+            }
+        }
+    }
+
+    fn end(
+        &mut self,
+        status: StepStatus,
+        output: StepOutput,
+        error: Option<StepError>,
+        asks: &mut Asks<'_>,
+    ) -> Ended {
+        let late = self.deadline.take().and_then(|deadline| deadline.close(asks));
+        let (status, error) = match late {
+            // Also when it was done a moment later: a limit means what it says.
+            Some(late) => (StepStatus::Failed, Some(late)),
+            None => (status, error),
+        };
+        Ended {
+            status,
+            content: output.content,
+            result: output.result,
+            error,
+            spent: self.spent,
+            attempts: self.attempt,
+            shown: crate::Shown::Capped,
+        }
+    }
+}
+
+/// A time limit that is running.
+#[derive(Clone, Debug)]
+pub(crate) struct Deadline {
+    key: StepKey,
+    ms: u64,
+    over: bool,
+}
+
+impl Deadline {
+    pub(crate) fn start(key: StepKey, ms: u64, asks: &mut Asks<'_>) -> Deadline {
+        asks.start(key.clone(), StepRequest::Sleep { ms });
+        Deadline { key, ms, over: false }
+    }
+
+    /// Whether this completion says that the time is up.
+    pub(crate) fn fires(&mut self, completion: &Completion) -> bool {
+        let fires = completion.key == self.key && completion.outcome == StepOutcome::Elapsed && !self.over;
+        self.over |= fires;
+        fires
+    }
+
+    /// What was limited is over: the error, if it was too late.
+    pub(crate) fn close(self, asks: &mut Asks<'_>) -> Option<StepError> {
+        if self.over {
+            return Some(timed_out(self.ms));
+        }
+        asks.cancel(self.key);
+        None
+    }
+}
+
+pub(crate) fn timed_out(ms: u64) -> StepError {
+    let time = crate::duration::shown(std::time::Duration::from_millis(ms));
+    StepError::new(StepErrorClass::Timeout, format!("not done after {time}, its `timeout`"))
+        .hint("raise `timeout` of the step, or `options.stepTimeout` or `options.timeout` of the document")
+}

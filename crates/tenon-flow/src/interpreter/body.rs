@@ -1,0 +1,255 @@
+//! One iteration of a loop, or one item: the loop's own agent once, or the steps of its body.
+//!
+//! A loop's `retries` are further attempts at an iteration. With a body of one step that is the step itself, so they
+//! do not multiply; with several steps the whole body is run again.
+
+use std::sync::Arc;
+
+use super::attempts::{Attempts, Errand};
+use super::ended::Ended;
+use super::retry::{Retry, decide};
+use super::schedule::{Graph, Policy};
+use super::scope::{self, Around, OuterFor, Seen, StepRef};
+use super::{Asks, Begun, whole_ms};
+use crate::cel::Scope;
+use crate::document::OnStepFailure;
+use crate::{
+    Completion, Item, Iteration, Notice, Role, Segment, Spent, StepError, StepKey, StepOutcome, StepRecord,
+    StepRequest, StepStatus, Upstream,
+};
+
+/// Where a loop stands: what is the same for all of its iterations.
+#[derive(Clone, Debug)]
+pub(crate) struct LoopPlace {
+    /// Of the level that the loop is a step of.
+    pub place: StepKey,
+    pub step: StepRef,
+    pub scope: Scope,
+    /// What the loop depends on.
+    pub upstream: Arc<[Upstream]>,
+    /// What the level of the loop is given from outside.
+    pub outer: Arc<[Upstream]>,
+    pub policy: Policy,
+}
+
+impl LoopPlace {
+    pub(crate) fn key(&self) -> StepKey {
+        self.place.child(Segment::new(&self.step.get().id))
+    }
+
+    pub(crate) fn segment(&self) -> Segment {
+        Segment::new(&self.step.get().id)
+    }
+}
+
+/// Which turn of the loop it is.
+#[derive(Clone, Debug)]
+pub(crate) enum Turn {
+    Item(Item),
+    Iteration(Iteration),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    turn: Turn,
+    attempt: u32,
+    state: State,
+    /// By earlier attempts at the whole body.
+    spent: Spent,
+    stopping: bool,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    One(Box<Attempts>),
+    Many(Box<Graph>),
+    /// Before the next attempt at many.
+    Pausing,
+}
+
+/// An iteration that is over.
+pub(crate) struct BodyEnded {
+    pub ended: Ended,
+    /// Of a body of several steps.
+    pub steps: Vec<(String, Arc<StepRecord>)>,
+}
+
+impl BodyEnded {
+    pub(crate) fn alone(ended: Ended) -> BodyEnded {
+        BodyEnded { ended, steps: Vec::new() }
+    }
+}
+
+impl Body {
+    pub(crate) fn start(at: &LoopPlace, turn: Turn, asks: &mut Asks<'_>) -> Begun<Body, BodyEnded> {
+        let mut body =
+            Body { turn, attempt: 1, state: State::Pausing, spent: Spent::default(), stopping: false };
+        match body.run(at, asks) {
+            Some(ended) => Begun::Over(ended),
+            None => Begun::Running(body),
+        }
+    }
+
+    /// Starts the present attempt.
+    fn run(&mut self, at: &LoopPlace, asks: &mut Asks<'_>) -> Option<BodyEnded> {
+        let scope = match &self.turn {
+            Turn::Item(item) => {
+                at.scope.clone().with_item(Arc::new(item.value.to_value()), item.index as usize)
+            }
+            Turn::Iteration(iteration) => at.scope.clone().with_iteration(iteration.number as usize),
+        };
+        let (item, iteration) = match &self.turn {
+            Turn::Item(item) => (Some(item), None),
+            Turn::Iteration(iteration) => (None, Some(iteration)),
+        };
+        match at.step.as_loop().filter(|(it, _)| !it.steps.is_empty()) {
+            None => {
+                let key = at.place.child(self.segment(at));
+                let seen = Seen { scope: &scope, upstream: &at.upstream, outer: &at.outer, item, iteration };
+                let request = match scope::work(at.step.get(), &key, &seen, asks) {
+                    Ok(request) => StepRequest::Agent(Box::new(request)),
+                    Err(error) => return Some(BodyEnded::alone(Ended::failed(error))),
+                };
+                let options = &asks.spec.workflow.workflow.options;
+                let errand = Errand {
+                    place: at.place.clone(),
+                    segment: self.segment(at),
+                    role: Role::Work,
+                    request,
+                    retries: at.step.get().spec.retries,
+                    timeout_ms: options.step_timeout.map(whole_ms),
+                };
+                self.state = State::One(Box::new(Attempts::start(errand, asks)));
+                None
+            }
+            Some((_, list)) => {
+                let outer = if at.upstream.is_empty() { &at.outer } else { &at.upstream };
+                let around = Around {
+                    scope,
+                    outer: outer.clone(),
+                    outer_for: OuterFor::Everyone,
+                    item: item.cloned(),
+                    iteration: iteration.cloned(),
+                };
+                let policy = Policy { on_failure: OnStepFailure::Cascade, ..at.policy };
+                let place = at.place.child(self.segment(at));
+                let graph = Graph::start(place, list, around, policy, asks);
+                self.state = State::Many(Box::new(graph));
+                self.many_over(at, asks)
+            }
+        }
+    }
+
+    fn segment(&self, at: &LoopPlace) -> Segment {
+        let segment = match &self.turn {
+            Turn::Item(item) => at.segment().index(item.index),
+            Turn::Iteration(iteration) => at.segment().iteration(iteration.number),
+        };
+        segment.attempt(self.attempt)
+    }
+
+    pub(crate) fn complete(
+        &mut self,
+        at: &LoopPlace,
+        completion: &Completion,
+        asks: &mut Asks<'_>,
+    ) -> Option<BodyEnded> {
+        match &mut self.state {
+            State::One(errand) => errand.complete(completion, asks).map(BodyEnded::alone),
+            State::Many(graph) => {
+                graph.complete(completion, asks);
+                self.many_over(at, asks)
+            }
+            State::Pausing => {
+                let pause = at.place.child(self.segment(at)).with_role(Role::Backoff);
+                if completion.key != pause || completion.outcome != StepOutcome::Elapsed {
+                    return None;
+                }
+                self.attempt += 1;
+                self.run(at, asks)
+            }
+        }
+    }
+
+    pub(crate) fn stop(&mut self, at: &LoopPlace, asks: &mut Asks<'_>) -> Option<BodyEnded> {
+        self.stopping = true;
+        match &mut self.state {
+            State::One(errand) => errand.stop(asks).map(BodyEnded::alone),
+            State::Many(graph) => {
+                graph.stop(asks);
+                self.many_over(at, asks)
+            }
+            State::Pausing => {
+                asks.cancel(at.place.child(self.segment(at)).with_role(Role::Backoff));
+                let ended = Ended { spent: self.spent, ..Ended::cancelled() };
+                Some(BodyEnded::alone(ended))
+            }
+        }
+    }
+
+    /// When all steps of the body are over: the iteration, or another attempt at it.
+    fn many_over(&mut self, at: &LoopPlace, asks: &mut Asks<'_>) -> Option<BodyEnded> {
+        loop {
+            let State::Many(graph) = &self.state else { return None };
+            if !graph.is_over() {
+                return None;
+            }
+            let steps: Vec<_> =
+                graph.records().map(|(step, record)| (step.id.clone(), record.clone())).collect();
+            let mut ended = sum_up(&steps);
+            ended.spent.add(&self.spent);
+            ended.attempts = self.attempt;
+            let retry = match &ended.error {
+                Some(error) if !self.stopping => decide(error, self.attempt, at.step.get().spec.retries),
+                _ => Retry::No,
+            };
+            let after_ms = match retry {
+                Retry::No => return Some(BodyEnded { ended, steps }),
+                Retry::AtOnce => 0,
+                Retry::After { ms } => ms,
+            };
+            self.spent = ended.spent;
+            if let Some(error) = ended.error {
+                let key = at.place.child(self.segment(at));
+                asks.tell(Notice::Retrying { key, error, after_ms });
+            }
+            if after_ms > 0 {
+                let key = at.place.child(self.segment(at)).with_role(Role::Backoff);
+                asks.start(key, StepRequest::Sleep { ms: after_ms });
+                self.state = State::Pausing;
+                return None;
+            }
+            self.attempt += 1;
+            self.state = State::Pausing;
+            // It is over at once only when nothing in it could start; then the next round ends here too.
+            if let Some(over) = self.run(at, asks) {
+                return Some(over);
+            }
+        }
+    }
+}
+
+/// A body counts as what its steps came to: failed as soon as one failed, else cancelled as soon as one was, else
+/// completed, with what the last completed step (as written) left behind.
+fn sum_up(steps: &[(String, Arc<StepRecord>)]) -> Ended {
+    let first = |status| steps.iter().find(|(_, record)| record.status == status);
+    let mut ended = match (first(StepStatus::Failed), first(StepStatus::Cancelled)) {
+        (Some((id, record)), _) => {
+            let inner = record.error.clone();
+            let error = inner.map_or_else(
+                || StepError::new(crate::StepErrorClass::Internal, format!("`{id}` failed")),
+                |error| StepError { message: format!("`{id}`: {}", error.message), ..error },
+            );
+            Ended::failed(error)
+        }
+        (None, Some(_)) => Ended::cancelled(),
+        (None, None) => {
+            let last = steps.iter().rev().find(|(_, record)| record.status == StepStatus::Completed);
+            let (content, result) =
+                last.map(|(_, record)| (record.content.clone(), record.result.clone())).unwrap_or_default();
+            Ended::completed(content, result)
+        }
+    };
+    steps.iter().for_each(|(_, record)| ended.spent.add(&record.spent));
+    ended
+}

@@ -1,0 +1,178 @@
+//! How a run ended: its status, its answer and its error, computed once from the records of its steps.
+//!
+//! | steps | status |
+//! |---|---|
+//! | none failed or was cancelled | `completed` |
+//! | some failed or were cancelled, some completed | `partial` |
+//! | some failed or were cancelled, none completed | `failed` |
+//!
+//! A run that was stopped from outside says so instead (`cancelled`, `suspended`, `budget_exceeded`), unless every
+//! step had completed anyway.
+
+use serde_json::Value;
+
+use super::RunSpec;
+use super::attempts::timed_out;
+use super::schedule::Graph;
+use super::whole_ms;
+use crate::cel::CelError;
+use crate::{
+    Answer, JsonText, Spent, StepError, StepErrorClass, StepRecord, StepStatus, Stopped, WorkflowOutcome,
+    WorkflowStatus,
+};
+
+/// Why a run was stopped.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum StopReason {
+    Cancelled,
+    Suspended,
+    /// The journal cannot go on.
+    Broken(String),
+    /// `options.timeout`.
+    Timeout,
+    Budget(StepError),
+}
+
+impl StopReason {
+    pub(crate) fn wall_time(ms: u64) -> StopReason {
+        let time = crate::duration::shown(std::time::Duration::from_millis(ms));
+        StopReason::Budget(StepError::new(
+            StepErrorClass::Budget,
+            format!("the run was not done after {time}, the most it may take"),
+        ))
+    }
+}
+
+impl From<&Stopped> for StopReason {
+    fn from(stopped: &Stopped) -> StopReason {
+        match stopped {
+            Stopped::Cancelled => StopReason::Cancelled,
+            Stopped::Suspended => StopReason::Suspended,
+            Stopped::Broken(message) => StopReason::Broken(message.clone()),
+        }
+    }
+}
+
+pub(crate) fn outcome(
+    spec: &RunSpec,
+    graph: &Graph,
+    stopped: Option<&StopReason>,
+    spent: Spent,
+    duration_ms: u64,
+) -> WorkflowOutcome {
+    let steps: Vec<_> = graph.records().map(|(step, record)| (step.id.clone(), record.clone())).collect();
+    let any = |status| steps.iter().any(|(_, record)| record.status == status);
+    let unfinished = any(StepStatus::Failed) || any(StepStatus::Cancelled);
+    let by_steps = match (unfinished, any(StepStatus::Completed)) {
+        (false, _) => WorkflowStatus::Completed,
+        (true, true) => WorkflowStatus::Partial,
+        (true, false) => WorkflowStatus::Failed,
+    };
+    let (status, error) = match stopped.filter(|_| unfinished) {
+        None => (by_steps, first_failure(&steps)),
+        Some(StopReason::Cancelled) => {
+            let error = StepError::new(StepErrorClass::Interrupted, "the run was cancelled");
+            (WorkflowStatus::Cancelled, Some(error))
+        }
+        Some(StopReason::Suspended) => (WorkflowStatus::Suspended, None),
+        Some(StopReason::Broken(message)) => {
+            let error = StepError::new(StepErrorClass::Internal, message.clone());
+            (WorkflowStatus::Failed, Some(error))
+        }
+        Some(StopReason::Timeout) => {
+            let ms = spec.workflow.workflow.options.timeout.map_or(0, whole_ms);
+            let error = timed_out(ms);
+            (by_steps, Some(StepError { message: format!("the workflow was {}", error.message), ..error }))
+        }
+        Some(StopReason::Budget(error)) => (WorkflowStatus::BudgetExceeded, Some(error.clone())),
+    };
+    let (status, answer, error) = match status {
+        WorkflowStatus::Completed => match answer(spec, graph) {
+            Ok(answer) => (status, Some(answer), None),
+            Err(error) => (WorkflowStatus::Failed, None, Some(error)),
+        },
+        _ => (status, None, error),
+    };
+    WorkflowOutcome { status, answer, steps, spent, duration_ms, error }
+}
+
+fn first_failure(steps: &[(String, std::sync::Arc<StepRecord>)]) -> Option<StepError> {
+    let (id, error) = steps.iter().find_map(|(id, record)| Some((id, record.error.as_ref()?)))?;
+    Some(StepError { message: format!("step `{id}` failed: {}", error.message), ..error.clone() })
+}
+
+/// `outputs` if declared, else what the steps left behind that nothing depends on.
+fn answer(spec: &RunSpec, graph: &Graph) -> Result<Answer, StepError> {
+    if !spec.workflow.outputs.is_empty() {
+        let mut outputs = serde_json::Map::new();
+        for (name, expression) in &spec.workflow.outputs {
+            let value = match expression.evaluate_value(graph.scope()) {
+                Ok(value) => value,
+                // Of a step that was skipped, say.
+                Err(CelError::MissingKey { .. }) => Value::Null,
+                Err(error) => {
+                    return Err(super::scope::expression(&format!("the output `{name}`"), &error));
+                }
+            };
+            outputs.insert(name.clone(), value);
+        }
+        return Ok(Answer::Outputs(JsonText::of(&Value::Object(outputs))));
+    }
+    let needed: Vec<usize> =
+        spec.workflow.steps.iter().flat_map(|step| step.depends_on.iter().copied()).collect();
+    let sinks: Vec<_> = graph
+        .records()
+        .enumerate()
+        .filter(|(index, _)| !needed.contains(index))
+        .map(|(_, (step, record))| (step.id.as_str(), record))
+        .collect();
+    if let [(_, only)] = sinks.as_slice() {
+        return Ok(match &only.result {
+            Some(result) => Answer::Result(result.clone()),
+            None => Answer::Content(only.content.clone()),
+        });
+    }
+    let members: Vec<String> = sinks
+        .iter()
+        .map(|(id, record)| {
+            let value = match (&record.result, record.status) {
+                (Some(result), _) => result.as_str().to_owned(),
+                (None, StepStatus::Completed) => Value::from(record.content.as_str()).to_string(),
+                (None, _) => Value::Null.to_string(),
+            };
+            format!("{}:{value}", Value::from(*id))
+        })
+        .collect();
+    Ok(Answer::Sinks(JsonText::from_text(format!("{{{}}}", members.join(",")))))
+}
+
+/// Whether a run has used what it may, with work left to do.
+pub(crate) fn used_up(spec: &RunSpec, spent: &Spent) -> Option<StepError> {
+    let budget = &spec.workflow.workflow.budget;
+    let max_usd = [budget.max_usd, spec.limits.max_usd].into_iter().flatten().reduce(f64::min);
+    let over = |message: String| Some(StepError::new(StepErrorClass::Budget, message));
+    if let (Some(max), Some(used)) = (max_usd, spent.cost_usd)
+        && used >= max
+    {
+        return over(format!(
+            "the run has used ${used:.4} of the ${max:.4} it may spend, and steps are left"
+        ));
+    }
+    if let Some(max) = budget.max_tokens
+        && spent.usage.total >= max
+    {
+        return over(format!(
+            "the run has used {} of the {max} tokens it may use, and steps are left",
+            spent.usage.total
+        ));
+    }
+    if let Some(max) = budget.max_turns
+        && spent.turns >= max
+    {
+        return over(format!(
+            "the run has used {} of its {max} model turns, and steps are left",
+            spent.turns
+        ));
+    }
+    None
+}

@@ -1,0 +1,131 @@
+//! A step that is a workflow of its own: what it is given, and what it gives back.
+//!
+//! An included workflow runs behind the port with an interpreter of its own: its own options, its own steps in
+//! expressions. It sees what its step depends on, and the item or iteration of a loop around it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Asks;
+use super::scope::Around;
+use crate::load::{LoadedStep, LoadedWorkflow, StepBody};
+use crate::{
+    Answer, JsonText, StepError, StepErrorClass, StepKey, StepOutcome, StepOutput, StepRequest, StepStatus,
+    SubWorkflowRequest, TimedOutside, Upstream, WorkflowOutcome, WorkflowStatus,
+};
+
+/// Workflows inside workflows inside workflows.
+pub const MAX_INCLUDE_DEPTH: usize = 5;
+
+pub(crate) fn request(
+    step: &LoadedStep,
+    place: &StepKey,
+    key: &StepKey,
+    around: &Around,
+    outer: &[Upstream],
+    asks: &Asks<'_>,
+) -> Result<StepRequest, StepError> {
+    let mut document = asks.spec.document.clone();
+    // The loop around it, if there is one: a body's ids are its own.
+    let levels = place.segments().len() - asks.spec.place.segments().len();
+    let ids = key.segments().iter().rev().take(levels + 1).rev();
+    document.extend(ids.map(|segment| segment.id().to_owned()));
+    let depth = asks.spec.depth() + 1;
+    if depth > MAX_INCLUDE_DEPTH {
+        let message = format!("`{}` is {depth} includes deep, and may be {MAX_INCLUDE_DEPTH}", key.step_id());
+        return Err(StepError::new(StepErrorClass::Include, message));
+    }
+    Ok(StepRequest::SubWorkflow(Box::new(SubWorkflowRequest {
+        step_id: key.step_id(),
+        document,
+        depth: u32::try_from(depth).unwrap_or(u32::MAX),
+        outer: outer.to_vec(),
+        item: around.item.clone(),
+        iteration: around.iteration.clone(),
+        inputs: asks.spec.inputs.clone(),
+        timed_outside: if step.spec.timeout.is_some() { TimedOutside::Yes } else { TimedOutside::No },
+        attempt: 1,
+    })))
+}
+
+/// The document behind a path of step ids, from the run's own.
+pub fn included(root: &Arc<LoadedWorkflow>, path: &[String]) -> Option<Arc<LoadedWorkflow>> {
+    let mut workflow = root.clone();
+    let mut body_of: Option<usize> = None;
+    for id in path {
+        let steps = match body_of.map(|index| &workflow.steps[index].body) {
+            None => &workflow.steps,
+            Some(StepBody::Loop(it)) => &it.steps,
+            Some(_) => return None,
+        };
+        let index = steps.iter().position(|step| step.id == *id)?;
+        let next = match &steps[index].body {
+            StepBody::Include(next) => Some(next.clone()),
+            StepBody::Loop(_) if body_of.is_none() => None,
+            StepBody::Loop(_) | StepBody::Agent => return None,
+        };
+        match next {
+            Some(next) => {
+                workflow = next;
+                body_of = None;
+            }
+            None => body_of = Some(index),
+        }
+    }
+    body_of.is_none().then_some(workflow)
+}
+
+/// What an included workflow is to the step that included it.
+///
+/// Content and result are those of the last step (as written) that completed, or the workflow's `outputs` where it
+/// has any; the result also says what became of each step, under `innerSteps`.
+pub fn as_step(step_id: &str, outcome: &WorkflowOutcome) -> StepOutcome {
+    let last = outcome.steps.iter().rev().find(|(_, record)| record.status == StepStatus::Completed);
+    let content = last.map(|(_, record)| record.content.clone()).unwrap_or_default();
+    let own = match &outcome.answer {
+        Some(Answer::Outputs(outputs)) => Some(outputs.clone()),
+        _ => last.and_then(|(_, record)| record.result.clone()),
+    };
+    let result = with_inner_steps(step_id, own.as_ref(), outcome);
+    let output = StepOutput { content, result: Some(result), spent: outcome.spent };
+    match outcome.status {
+        WorkflowStatus::Completed => StepOutcome::Completed(output),
+        WorkflowStatus::Cancelled | WorkflowStatus::Suspended => StepOutcome::Cancelled(output),
+        WorkflowStatus::Failed | WorkflowStatus::Partial | WorkflowStatus::BudgetExceeded => {
+            let error = outcome.error.clone().unwrap_or_else(|| {
+                StepError::new(StepErrorClass::Include, "the included workflow did not complete")
+            });
+            StepOutcome::Failed { error, output }
+        }
+    }
+}
+
+/// Written as text, so that the numbers of a result stay as the model wrote them.
+fn with_inner_steps(step_id: &str, own: Option<&JsonText>, outcome: &WorkflowOutcome) -> JsonText {
+    let text = |text: &str| Value::from(text).to_string();
+    let members: Vec<String> = outcome
+        .steps
+        .iter()
+        .map(|(id, record)| {
+            let result = record.result.as_ref().map(|result| format!(",\"result\":{}", result.as_str()));
+            format!(
+                "{}:{{\"content\":{},\"status\":{}{}}}",
+                text(&format!("{step_id}.{id}")),
+                text(&record.content),
+                text(record.status.name()),
+                result.unwrap_or_default(),
+            )
+        })
+        .collect();
+    let inner = format!("\"innerSteps\":{{{}}}", members.join(","));
+    let own = own.map(JsonText::as_str).map(str::trim).unwrap_or("{}");
+    let joined = match own.strip_suffix('}') {
+        Some("{") => format!("{{{inner}}}"),
+        Some(open) if open.trim_end() == "{" => format!("{{{inner}}}"),
+        Some(open) => format!("{open},{inner}}}"),
+        // A result that is no object, which no gate lets through.
+        None => format!("{{{inner}}}"),
+    };
+    JsonText::from_text(joined)
+}

@@ -1,0 +1,323 @@
+//! A loop that repeats until it is done: after each iteration its `until` is evaluated, then its judge is asked.
+//!
+//! A judge that gives no verdict does not stop the loop: it goes on as if the judge had said no (the validator made
+//! sure that a judge can say yes). Running out of iterations is a failure, unless nothing was to be waited for.
+
+use std::sync::Arc;
+
+use super::attempts::{Attempts, Deadline, Errand};
+use super::body::{Body, BodyEnded, LoopPlace, Turn};
+use super::ended::Ended;
+use super::{Asks, Begun, scope, whole_ms};
+use crate::document::OutputMode;
+use crate::load::{LoadedAgent, LoopKind};
+use crate::{
+    AgentName, AgentRequest, Completion, Iteration, ModelWish, Notice, Purpose, Role, Shown, Spent,
+    StepError, StepErrorClass, StepOutcome, StepRecord, StepRequest, StepStatus, Upstream, Verdict,
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Repeat {
+    at: LoopPlace,
+    /// The present iteration, from 0.
+    number: u32,
+    phase: Phase,
+    deadline: Option<Deadline>,
+    stopping: bool,
+    previous: Option<Upstream>,
+    feedback: Option<Verdict>,
+    /// Every iteration so far and what was said about it; kept where somebody reads it.
+    history: String,
+    spent: Spent,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Before an iteration.
+    Pausing,
+    Body(Box<Body>),
+    Judging(Box<Attempts>),
+}
+
+/// What the document says about the loop.
+struct Rules<'a> {
+    max_iterations: u32,
+    until: Option<&'a crate::cel::Expression>,
+    judge: Option<&'a Arc<LoadedAgent>>,
+    delay_ms: u64,
+    output: OutputMode,
+}
+
+impl Repeat {
+    pub(crate) fn start(at: LoopPlace, asks: &mut Asks<'_>) -> Begun<Repeat, Ended> {
+        let timeout = at.step.get().spec.timeout;
+        let deadline =
+            timeout.map(|time| Deadline::start(at.key().with_role(Role::Timeout), whole_ms(time), asks));
+        let mut repeat = Repeat {
+            at,
+            number: 0,
+            phase: Phase::Pausing,
+            deadline,
+            stopping: false,
+            previous: None,
+            feedback: None,
+            history: String::new(),
+            spent: Spent::default(),
+        };
+        match repeat.iterate(asks) {
+            None => Begun::Running(repeat),
+            Some(ended) => Begun::Over(ended),
+        }
+    }
+
+    pub(crate) fn complete(&mut self, completion: &Completion, asks: &mut Asks<'_>) -> Option<Ended> {
+        if self.deadline.as_mut().is_some_and(|deadline| deadline.fires(completion)) {
+            return self.stop(asks);
+        }
+        match &mut self.phase {
+            Phase::Pausing => {
+                let wanted = completion.key == self.delay_key() && completion.outcome == StepOutcome::Elapsed;
+                if wanted { self.iterate(asks) } else { None }
+            }
+            Phase::Body(body) => {
+                let ended = body.complete(&self.at, completion, asks)?;
+                self.iterated(ended, asks)
+            }
+            Phase::Judging(judge) => {
+                let verdict = judge.complete(completion, asks)?;
+                self.judged(verdict, asks)
+            }
+        }
+    }
+
+    pub(crate) fn stop(&mut self, asks: &mut Asks<'_>) -> Option<Ended> {
+        if std::mem::replace(&mut self.stopping, true) {
+            return None;
+        }
+        match &mut self.phase {
+            Phase::Pausing => {
+                asks.cancel(self.delay_key());
+                Some(self.end(Ended::cancelled(), asks))
+            }
+            Phase::Body(body) => {
+                let ended = body.stop(&self.at, asks)?;
+                self.iterated(ended, asks)
+            }
+            Phase::Judging(judge) => {
+                let verdict = judge.stop(asks)?;
+                self.judged(verdict, asks)
+            }
+        }
+    }
+
+    fn delay_key(&self) -> crate::StepKey {
+        self.at.place.child(self.at.segment().iteration(self.number)).with_role(Role::Delay)
+    }
+
+    /// Runs the present iteration.
+    fn iterate(&mut self, asks: &mut Asks<'_>) -> Option<Ended> {
+        let iteration = Iteration {
+            number: self.number,
+            previous: self.previous.clone(),
+            feedback: self.feedback.take(),
+        };
+        match Body::start(&self.at, Turn::Iteration(iteration), asks) {
+            Begun::Running(body) => {
+                self.phase = Phase::Body(Box::new(body));
+                None
+            }
+            Begun::Over(ended) => {
+                self.phase = Phase::Pausing;
+                self.iterated(ended, asks)
+            }
+        }
+    }
+
+    /// An iteration is over: is the loop?
+    fn iterated(&mut self, body: BodyEnded, asks: &mut Asks<'_>) -> Option<Ended> {
+        let BodyEnded { ended, steps } = body;
+        self.spent.add(&ended.spent);
+        if ended.status != StepStatus::Completed || self.stopping {
+            let ended = match ended.status {
+                // Told to stop, and the iteration was done at that moment: the loop was not.
+                StepStatus::Completed => Ended { status: StepStatus::Cancelled, ..ended },
+                _ => ended,
+            };
+            return Some(self.end(ended, asks));
+        }
+        let record = Ended { spent: Spent::default(), ..ended }.into_record(0);
+        self.remember(&record, &steps);
+        self.previous = Some(Upstream { id: self.at.step.get().id.clone(), record: record.clone() });
+        let rules = rules(&self.at)?;
+        let (done, of) = (self.number + 1, rules.max_iterations);
+        asks.tell(Notice::Progress { key: self.at.key(), done, of });
+        if let Some(until) = rules.until {
+            let mut view = self.at.scope.clone().with_iteration(self.number as usize);
+            for (id, inner) in &steps {
+                view.add_step(id.clone(), scope::for_expressions(inner));
+            }
+            match until.evaluate_bool(&view.with_last(scope::for_expressions(&record))) {
+                Ok(true) => return Some(self.done(asks)),
+                Ok(false) => {}
+                Err(error) => {
+                    let what = format!("`loop.until` (iteration {})", self.number + 1);
+                    return Some(self.end(Ended::failed(scope::expression(&what, &error)), asks));
+                }
+            }
+        }
+        let Some(judge) = rules.judge.cloned() else { return self.next(asks) };
+        let request = self.judge_request(&judge, &record, asks);
+        let options = &asks.spec.workflow.workflow.options;
+        let errand = Errand {
+            place: self.at.place.clone(),
+            segment: self.at.segment().iteration(self.number),
+            role: Role::Judge,
+            request: StepRequest::Agent(Box::new(request)),
+            retries: 0,
+            timeout_ms: options.step_timeout.map(whole_ms),
+        };
+        self.phase = Phase::Judging(Box::new(Attempts::start(errand, asks)));
+        None
+    }
+
+    fn judge_request(&self, judge: &LoadedAgent, record: &StepRecord, asks: &Asks<'_>) -> AgentRequest {
+        let key = self.at.place.child(self.at.segment().iteration(self.number)).with_role(Role::Judge);
+        let options = &asks.spec.workflow.workflow.options;
+        AgentRequest {
+            step_id: key.step_id(),
+            purpose: Purpose::Judge { history: self.history.clone(), result: record.result.clone() },
+            agent: AgentName { document: asks.spec.document.clone(), name: Some(judge.name.clone()) },
+            instructions: String::new(),
+            upstream: Vec::new(),
+            outer: Vec::new(),
+            item: None,
+            iteration: Some(Iteration { number: self.number, previous: None, feedback: None }),
+            context_files: Vec::new(),
+            model: ModelWish { step: None, agent: judge.spec.model.clone() },
+            transport_retries: self.at.step.get().spec.max_retries.or(options.max_retries),
+            isolation: options.isolation.clone(),
+            attempt: 1,
+        }
+    }
+
+    fn judged(&mut self, verdict: Ended, asks: &mut Asks<'_>) -> Option<Ended> {
+        self.spent.add(&verdict.spent);
+        if self.stopping || verdict.status == StepStatus::Cancelled {
+            return Some(self.end(Ended::cancelled(), asks));
+        }
+        match verdict.error {
+            // Nobody else may spend either.
+            Some(error) if error.class == StepErrorClass::Budget => {
+                return Some(self.end(Ended::failed(error), asks));
+            }
+            Some(error) => {
+                asks.tell(Notice::JudgeFailed { key: self.at.key(), iteration: self.number, error });
+            }
+            None => {
+                let done = verdict.result.as_ref().map(crate::JsonText::to_value);
+                if done.is_some_and(|result| result.get("done") == Some(&true.into())) {
+                    return Some(self.done(asks));
+                }
+                let said = verdict.result.as_ref().map_or(verdict.content.as_str(), |result| result.as_str());
+                self.history
+                    .push_str(&format!("## Judge Feedback (Iteration {})\n{said}\n\n", self.number + 1));
+                self.feedback = Some(Verdict { content: verdict.content, result: verdict.result });
+            }
+        }
+        self.next(asks)
+    }
+
+    /// The next iteration, if there is one.
+    fn next(&mut self, asks: &mut Asks<'_>) -> Option<Ended> {
+        let rules = rules(&self.at)?;
+        if self.number + 1 >= rules.max_iterations {
+            let count = rules.max_iterations;
+            let waited_for = match (rules.until, rules.judge) {
+                (None, None) => return Some(self.done(asks)),
+                (Some(_), None) => "its `until` never became true",
+                (None, Some(_)) => "its judge never said that it is done",
+                (Some(_), Some(_)) => {
+                    "its `until` never became true and its judge never said that it is done"
+                }
+            };
+            let error = StepError::new(
+                StepErrorClass::LoopExhausted,
+                format!("the loop used up its {count} iterations: {waited_for}"),
+            )
+            .hint("raise `loop.maxIterations`, or loosen what ends the loop");
+            let last = self.last();
+            return Some(self.end(Ended { status: StepStatus::Failed, error: Some(error), ..last }, asks));
+        }
+        // Nothing of this iteration went through the port: the next one waits for a timer, even of no length, so
+        // that a body without work cannot keep the run from being cancelled.
+        let idle = matches!(self.phase, Phase::Pausing);
+        self.number += 1;
+        if rules.delay_ms > 0 || idle {
+            self.phase = Phase::Pausing;
+            asks.start(self.delay_key(), StepRequest::Sleep { ms: rules.delay_ms });
+            return None;
+        }
+        self.iterate(asks)
+    }
+
+    fn done(&mut self, asks: &mut Asks<'_>) -> Ended {
+        let last = self.last();
+        self.end(last, asks)
+    }
+
+    /// What the loop leaves behind after the iterations so far.
+    fn last(&mut self) -> Ended {
+        let (content, result) = self
+            .previous
+            .as_ref()
+            .map(|last| (last.record.content.clone(), last.record.result.clone()))
+            .unwrap_or_default();
+        match rules(&self.at).map(|rules| rules.output) {
+            Some(OutputMode::Cumulative) => {
+                let content = std::mem::take(&mut self.history).trim_end().to_owned();
+                Ended { shown: Shown::Whole, ..Ended::completed(content, result) }
+            }
+            Some(OutputMode::Last) | None => Ended::completed(content, result),
+        }
+    }
+
+    fn end(&mut self, ended: Ended, asks: &mut Asks<'_>) -> Ended {
+        let late = self.deadline.take().and_then(|deadline| deadline.close(asks));
+        let ended = Ended { spent: self.spent, attempts: 1, ..ended };
+        match late {
+            Some(error) => Ended { status: StepStatus::Failed, error: Some(error), ..ended },
+            None => ended,
+        }
+    }
+
+    fn remember(&mut self, record: &StepRecord, steps: &[(String, Arc<StepRecord>)]) {
+        let read = rules(&self.at)
+            .is_some_and(|rules| rules.judge.is_some() || rules.output == OutputMode::Cumulative);
+        if !read {
+            return;
+        }
+        self.history.push_str(&format!("## Iteration {}\n", self.number + 1));
+        let id = &self.at.step.get().id;
+        if steps.is_empty() {
+            self.history.push_str(&format!("### {id}\n{}\n\n", record.content));
+        }
+        for (id, inner) in steps.iter().filter(|(_, inner)| inner.status == StepStatus::Completed) {
+            self.history.push_str(&format!("### {id}\n{}\n\n", inner.content));
+        }
+    }
+}
+
+/// `None` for a step that is no such loop, which is never started as one.
+fn rules(at: &LoopPlace) -> Option<Rules<'_>> {
+    let crate::load::StepBody::Loop(it) = &at.step.get().body else { return None };
+    match &it.kind {
+        LoopKind::RepeatUntil { max_iterations, until, judge, delay } => Some(Rules {
+            max_iterations: *max_iterations,
+            until: until.as_ref(),
+            judge: judge.as_ref(),
+            delay_ms: delay.map_or(0, whole_ms),
+            output: it.output_mode,
+        }),
+        LoopKind::ForEach { .. } => None,
+    }
+}

@@ -1,0 +1,457 @@
+//! One level of steps: which are ready, which of those start next, and what a failure does to the others.
+//!
+//! | a step that it depends on | the step |
+//! |---|---|
+//! | completed | runs |
+//! | skipped by its condition | runs |
+//! | failed, `onStepFailure: cascade` | is cancelled, and so is what depends on it |
+//! | failed, `onStepFailure: skip-dependents` | is skipped, and so is what depends on it |
+//! | failed, `onStepFailure: abort` | is cancelled, as is everything that has not started; what is running is told to stop |
+//!
+//! A condition is evaluated once, when all dependencies are over. False, or a question for data that is not there,
+//! skips the step; any other error fails it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tenon_core::Timestamp;
+
+use super::attempts::{Attempts, Errand};
+use super::ended::Ended;
+use super::for_each::ForEach;
+use super::repeat::Repeat;
+use super::scope::{self, Around, Seen, StepList};
+use super::{Asks, Begun, DEFAULT_MAX_CONCURRENCY, body::LoopPlace, includes, whole_ms};
+use crate::cel::{CelError, Scope};
+use crate::document::{OnStepFailure, Options, Scheduler};
+use crate::load::{LoadedStep, LoopKind, StepBody};
+use crate::{
+    Completion, NotRun, Notice, Role, Segment, Started, StepErrorClass, StepKey, StepKind, StepRecord,
+    StepRequest, StepStatus, Upstream,
+};
+
+/// How a level is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Policy {
+    pub max_concurrency: u32,
+    pub scheduler: Scheduler,
+    pub on_failure: OnStepFailure,
+}
+
+impl Policy {
+    pub(crate) fn of(options: &Options, fallback: Option<u32>) -> Policy {
+        let positive = |count: Option<u32>| count.filter(|count| *count > 0);
+        let max_concurrency =
+            positive(options.max_concurrency).or(positive(fallback)).unwrap_or(DEFAULT_MAX_CONCURRENCY);
+        Policy { max_concurrency, scheduler: options.scheduler, on_failure: options.on_step_failure }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Graph {
+    /// Where the keys of its steps begin.
+    place: StepKey,
+    list: StepList,
+    around: Around,
+    policy: Policy,
+    /// What expressions see: grows with every step that is over.
+    scope: Scope,
+    nodes: Vec<Node>,
+    /// For each agent, when one of its steps was last started, counted in starts.
+    served: BTreeMap<Option<String>, u64>,
+    starts: u64,
+    stopping: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    /// For its dependencies.
+    Waiting,
+    /// For its turn.
+    Ready,
+    Running {
+        since: Timestamp,
+        activity: Activity,
+    },
+    Over(Arc<StepRecord>),
+}
+
+/// What a step does while it runs.
+#[derive(Clone, Debug)]
+enum Activity {
+    Errand(Box<Attempts>),
+    Repeat(Box<Repeat>),
+    ForEach(Box<ForEach>),
+}
+
+impl Graph {
+    pub(crate) fn start(
+        place: StepKey,
+        list: StepList,
+        around: Around,
+        policy: Policy,
+        asks: &mut Asks<'_>,
+    ) -> Graph {
+        let mut graph = Graph { policy, ..Graph::unstarted(place, list, around) };
+        graph.advance(asks);
+        graph
+    }
+
+    /// Nothing of it runs, and nothing will: for a run that is stopped before it began.
+    pub(crate) fn unstarted(place: StepKey, list: StepList, around: Around) -> Graph {
+        Graph {
+            place,
+            nodes: list.steps().iter().map(|_| Node::Waiting).collect(),
+            list,
+            scope: around.scope.clone(),
+            around,
+            policy: Policy::of(&Options::default(), None),
+            served: BTreeMap::new(),
+            starts: 0,
+            stopping: false,
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.nodes.iter().all(|node| matches!(node, Node::Over(_)))
+    }
+
+    /// The records of all steps that are over, in the document's order.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (&LoadedStep, &Arc<StepRecord>)> {
+        self.list.steps().iter().zip(&self.nodes).filter_map(|(step, node)| match node {
+            Node::Over(record) => Some((step, record)),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Something is over; it may be none of this level's business.
+    pub(crate) fn complete(&mut self, completion: &Completion, asks: &mut Asks<'_>) {
+        let depth = self.place.segments().len();
+        let segments = completion.key.segments();
+        if segments.len() <= depth || segments[..depth] != *self.place.segments() {
+            return;
+        }
+        let id = segments[depth].id();
+        let Some(index) = self.list.steps().iter().position(|step| step.id == id) else { return };
+        let Node::Running { activity, .. } = &mut self.nodes[index] else { return };
+        let ended = match activity {
+            Activity::Errand(errand) => errand.complete(completion, asks),
+            Activity::Repeat(repeat) => repeat.complete(completion, asks),
+            Activity::ForEach(each) => each.complete(completion, asks),
+        };
+        if let Some(ended) = ended {
+            self.end(index, ended, asks);
+            self.advance(asks);
+        }
+    }
+
+    /// Nothing new starts; what runs is told to stop.
+    pub(crate) fn stop(&mut self, asks: &mut Asks<'_>) {
+        if std::mem::replace(&mut self.stopping, true) {
+            return;
+        }
+        for index in 0..self.nodes.len() {
+            let ended = match &mut self.nodes[index] {
+                Node::Over(_) => continue,
+                Node::Waiting | Node::Ready => {
+                    self.leave_out(index, StepStatus::Cancelled, NotRun::RunEnded, asks);
+                    continue;
+                }
+                Node::Running { activity, .. } => match activity {
+                    Activity::Errand(errand) => errand.stop(asks),
+                    Activity::Repeat(repeat) => repeat.stop(asks),
+                    Activity::ForEach(each) => each.stop(asks),
+                },
+            };
+            if let Some(ended) = ended {
+                self.end(index, ended, asks);
+            }
+        }
+    }
+
+    /// Whatever has not stopped counts as cancelled.
+    pub(crate) fn abandon(&mut self, asks: &mut Asks<'_>) {
+        self.stop(asks);
+        for index in 0..self.nodes.len() {
+            if matches!(self.nodes[index], Node::Running { .. }) {
+                self.end(index, Ended::cancelled(), asks);
+            }
+        }
+    }
+
+    /// Settles what can be settled and starts what can be started, until neither is left.
+    fn advance(&mut self, asks: &mut Asks<'_>) {
+        loop {
+            let settled = self.settle(asks);
+            if self.stopping {
+                return;
+            }
+            let over_at_once = self.dispatch(asks);
+            if !settled && !over_at_once {
+                return;
+            }
+        }
+    }
+
+    /// Steps whose dependencies are all over become ready, or are over without having run.
+    fn settle(&mut self, asks: &mut Asks<'_>) -> bool {
+        let mut any = false;
+        loop {
+            let mut changed = false;
+            for index in 0..self.nodes.len() {
+                if self.stopping {
+                    return any;
+                }
+                if matches!(self.nodes[index], Node::Waiting) && self.dependencies_over(index) {
+                    self.settle_one(index, asks);
+                    changed = true;
+                }
+            }
+            any |= changed;
+            if !changed {
+                return any;
+            }
+        }
+    }
+
+    fn dependencies_over(&self, index: usize) -> bool {
+        let step = &self.list.steps()[index];
+        step.depends_on.iter().all(|dependency| matches!(self.nodes[*dependency], Node::Over(_)))
+    }
+
+    fn settle_one(&mut self, index: usize, asks: &mut Asks<'_>) {
+        if let Some(origin) = self.failure_behind(index) {
+            let status = match self.policy.on_failure {
+                OnStepFailure::SkipDependents => StepStatus::Skipped,
+                OnStepFailure::Cascade | OnStepFailure::Abort => StepStatus::Cancelled,
+            };
+            self.leave_out(index, status, NotRun::DependencyFailed(origin), asks);
+            return;
+        }
+        let Some(condition) = &self.list.steps()[index].condition else {
+            self.nodes[index] = Node::Ready;
+            return;
+        };
+        match condition.evaluate_bool(&self.scope) {
+            Ok(true) => self.nodes[index] = Node::Ready,
+            Ok(false) => self.leave_out(index, StepStatus::Skipped, NotRun::ConditionFalse, asks),
+            Err(CelError::MissingKey { key }) => {
+                self.leave_out(index, StepStatus::Skipped, NotRun::MissingData(key), asks);
+            }
+            Err(error) => {
+                let failed = Ended::failed(scope::expression("`condition`", &error));
+                self.end(index, Ended { attempts: 0, ..failed }, asks);
+            }
+        }
+    }
+
+    /// The step whose failure keeps this one from running, if there is one.
+    fn failure_behind(&self, index: usize) -> Option<String> {
+        let steps = self.list.steps();
+        steps[index].depends_on.iter().find_map(|dependency| match &self.nodes[*dependency] {
+            Node::Over(record) => match (record.status, &record.not_run) {
+                (StepStatus::Failed, _) => Some(steps[*dependency].id.clone()),
+                (_, Some(NotRun::DependencyFailed(origin))) => Some(origin.clone()),
+                // A loop or an include that was cancelled on its own account.
+                (StepStatus::Cancelled, _) => Some(steps[*dependency].id.clone()),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    /// Starts ready steps while there is room. Says whether one of them was over at once.
+    fn dispatch(&mut self, asks: &mut Asks<'_>) -> bool {
+        while self.running() < self.policy.max_concurrency as usize {
+            let Some(index) = self.next_ready() else { return false };
+            self.starts += 1;
+            self.served.insert(agent_of(&self.list.steps()[index]), self.starts);
+            match self.begin(index, asks) {
+                Begun::Running(activity) => {
+                    self.nodes[index] = Node::Running { since: asks.at, activity };
+                }
+                Begun::Over(ended) => {
+                    self.end(index, ended, asks);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn running(&self) -> usize {
+        self.nodes.iter().filter(|node| matches!(node, Node::Running { .. })).count()
+    }
+
+    /// Ties go to the step that was written first.
+    fn next_ready(&self) -> Option<usize> {
+        let steps = self.list.steps();
+        let ready = (0..self.nodes.len()).filter(|index| matches!(self.nodes[*index], Node::Ready));
+        match self.policy.scheduler {
+            Scheduler::DependencyFirst => { ready }.next(),
+            // The agent that has waited longest.
+            Scheduler::RoundRobin => {
+                ready.min_by_key(|index| self.served.get(&agent_of(&steps[*index])).copied().unwrap_or(0))
+            }
+            Scheduler::LeastBusy => ready.min_by_key(|index| {
+                let agent = agent_of(&steps[*index]);
+                let busy = |(other, node): &(usize, &Node)| {
+                    matches!(node, Node::Running { .. }) && agent_of(&steps[*other]) == agent
+                };
+                self.nodes.iter().enumerate().filter(busy).count()
+            }),
+        }
+    }
+
+    fn begin(&self, index: usize, asks: &mut Asks<'_>) -> Begun<Activity, Ended> {
+        let step = &self.list.steps()[index];
+        let key = self.place.child(Segment::new(&step.id));
+        let upstream = self.upstream(step);
+        let outer = self.around.outer_of(step);
+        match &step.body {
+            StepBody::Agent => {
+                self.tell_started(index, StepKind::Agent, asks);
+                let seen = Seen {
+                    scope: &self.scope,
+                    upstream: &upstream,
+                    outer: &outer,
+                    item: self.around.item.as_ref(),
+                    iteration: self.around.iteration.as_ref(),
+                };
+                let request = match scope::work(step, &key, &seen, asks) {
+                    Ok(request) => StepRequest::Agent(Box::new(request)),
+                    Err(error) => return Begun::Over(Ended::failed(error)),
+                };
+                let options = &asks.spec.workflow.workflow.options;
+                self.errand(step, request, step.spec.timeout.or(options.step_timeout), asks)
+            }
+            StepBody::Include(_) => {
+                let name = step.spec.include.clone().unwrap_or_default();
+                self.tell_started(index, StepKind::Include { name }, asks);
+                let outer = if upstream.is_empty() { outer } else { upstream };
+                match includes::request(step, &self.place, &key, &self.around, &outer, asks) {
+                    Ok(request) => self.errand(step, request, step.spec.timeout, asks),
+                    Err(error) => Begun::Over(Ended::failed(error)),
+                }
+            }
+            StepBody::Loop(it) => {
+                let place = LoopPlace {
+                    place: self.place.clone(),
+                    step: self.list.step(index),
+                    scope: self.scope.clone(),
+                    upstream,
+                    outer,
+                    policy: self.policy,
+                };
+                match &it.kind {
+                    LoopKind::RepeatUntil { max_iterations, .. } => {
+                        self.tell_started(index, StepKind::Repeat { at_most: *max_iterations }, asks);
+                        match Repeat::start(place, asks) {
+                            Begun::Running(repeat) => Begun::Running(Activity::Repeat(Box::new(repeat))),
+                            Begun::Over(ended) => Begun::Over(ended),
+                        }
+                    }
+                    LoopKind::ForEach { items, .. } => {
+                        let items = ForEach::items(items, &self.scope);
+                        let count = items.as_ref().map_or(0, Vec::len);
+                        let items_told = u32::try_from(count).unwrap_or(u32::MAX);
+                        self.tell_started(index, StepKind::ForEach { items: items_told }, asks);
+                        match items.map(|items| ForEach::start(place, items, asks)) {
+                            Ok(Begun::Running(each)) => Begun::Running(Activity::ForEach(Box::new(each))),
+                            Ok(Begun::Over(ended)) => Begun::Over(ended),
+                            Err(error) => Begun::Over(Ended::failed(error)),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn errand(
+        &self,
+        step: &LoadedStep,
+        request: StepRequest,
+        timeout: Option<std::time::Duration>,
+        asks: &mut Asks<'_>,
+    ) -> Begun<Activity, Ended> {
+        let errand = Errand {
+            place: self.place.clone(),
+            segment: Segment::new(&step.id),
+            role: Role::Work,
+            request,
+            retries: step.spec.retries,
+            timeout_ms: timeout.map(whole_ms),
+        };
+        Begun::Running(Activity::Errand(Box::new(Attempts::start(errand, asks))))
+    }
+
+    /// The direct dependencies that completed, in the order of `dependsOn`.
+    fn upstream(&self, step: &LoadedStep) -> Arc<[Upstream]> {
+        let steps = self.list.steps();
+        scope::completed(step.depends_on.iter().filter_map(|dependency| match &self.nodes[*dependency] {
+            Node::Over(record) => Some((steps[*dependency].id.as_str(), record)),
+            _ => None,
+        }))
+    }
+
+    fn tell_started(&self, index: usize, kind: StepKind, asks: &mut Asks<'_>) {
+        let step = &self.list.steps()[index];
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        asks.tell(Notice::Started(Started {
+            key: self.place.child(Segment::new(&step.id)),
+            agent: agent_of(step),
+            kind,
+            position: count(self.list.position(index)),
+            of: count(self.nodes.len()),
+        }));
+    }
+
+    /// A step has run.
+    fn end(&mut self, index: usize, ended: Ended, asks: &mut Asks<'_>) {
+        let since = match &self.nodes[index] {
+            Node::Running { since, .. } => *since,
+            _ => asks.at,
+        };
+        let failed = ended.status == StepStatus::Failed;
+        if let Some(error) = ended.error.as_ref().filter(|error| error.class == StepErrorClass::Budget) {
+            asks.exhausted.get_or_insert_with(|| error.clone());
+        }
+        let record = ended.into_record(asks.at.0.saturating_sub(since.0));
+        let step = &self.list.steps()[index];
+        asks.tell(Notice::Ended {
+            key: self.place.child(Segment::new(&step.id).attempt(record.attempts)),
+            agent: agent_of(step),
+            record: record.clone(),
+        });
+        self.keep(index, record);
+        if failed && self.policy.on_failure == OnStepFailure::Abort {
+            self.stop(asks);
+        }
+    }
+
+    /// A step will not run.
+    fn leave_out(&mut self, index: usize, status: StepStatus, why: NotRun, asks: &mut Asks<'_>) {
+        let record = Arc::new(StepRecord::not_run(status, why.clone()));
+        let step = &self.list.steps()[index];
+        asks.tell(Notice::NotRun {
+            key: self.place.child(Segment::new(&step.id)),
+            agent: agent_of(step),
+            why,
+            record: record.clone(),
+        });
+        self.keep(index, record);
+    }
+
+    fn keep(&mut self, index: usize, record: Arc<StepRecord>) {
+        self.scope.add_step(self.list.steps()[index].id.clone(), scope::for_expressions(&record));
+        self.nodes[index] = Node::Over(record);
+    }
+}
+
+fn agent_of(step: &LoadedStep) -> Option<String> {
+    step.agent.as_ref().map(|agent| agent.name.clone())
+}
