@@ -286,6 +286,10 @@ impl Places {
         }
     }
 
+    pub(crate) fn has(&self, pointer: &str) -> bool {
+        self.by_pointer.contains_key(pointer)
+    }
+
     pub(crate) fn insert(&mut self, pointer: String, place: Place) {
         self.by_pointer.insert(pointer, place);
     }

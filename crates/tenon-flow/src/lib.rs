@@ -13,12 +13,18 @@ mod duration;
 mod interpreter;
 mod load;
 mod memory_journal;
+mod fields;
+mod load;
+mod node;
 mod notice;
+mod parse;
 mod port;
 mod record;
 mod step_key;
 mod template;
+mod topology;
 mod unicode;
+mod validate;
 
 pub use cel::{CelError, CelSyntax, Expression, MAX_EXPRESSION_BYTES, Scope, StepView};
 pub use diagnostic::{Code, Diagnostic, Severity};
@@ -31,9 +37,11 @@ pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
 pub use interpreter::{
     Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, RunLimits, RunSpec,
 };
+pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS, Object, Takes};
 pub use load::{LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind, StepBody};
 pub use memory_journal::{CANCEL_GRACE, run_in_memory};
 pub use notice::{Notice, Started, StepKind};
+pub use parse::parse;
 pub use port::{
     AgentName, AgentRequest, Completion, DurableRun, Item, Iteration, ModelWish, Purpose, StepOutcome,
     StepOutput, StepRequest, StepRunner, Stopped, SubWorkflowRequest, TimedOutside, Upstream, Verdict,
@@ -44,3 +52,5 @@ pub use record::{
 };
 pub use step_key::{InvalidStepKey, Role, Segment, StepKey};
 pub use template::Template;
+pub use topology::{Graph, order};
+pub use unicode::{Unsafe, clean};

@@ -1,0 +1,284 @@
+//! Text in, a document or its problems out. Nothing else is touched: no file, no network, no clock.
+//!
+//! Reading collects every problem it can: a value of the wrong type is reported and left out, and reading goes on.
+//! What may not be combined is checked afterwards, in `validate.rs`; what needs other files, in `load.rs`.
+
+mod reader;
+
+use std::path::Path;
+
+use crate::diagnostic::{Code, Problems, quoted};
+use crate::document::{
+    AgentSpec, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode, RunBudget, Scheduler,
+    Step, ToolChoice, VERSION, Workflow,
+};
+use crate::fields::{AGENT, BUDGET, LOOP, MAX_FILE_BYTES, OPTIONS, PRICE, STEP, WORKFLOW};
+use crate::node::{self, Format, Kind, Node, Scalar};
+use crate::validate::validate;
+use crate::{Diagnostic, Place, unicode};
+pub(crate) use reader::join;
+use reader::{Fields, Reader};
+
+/// The document, or everything that is wrong with it. `file` is only named, never opened; a name that ends in
+/// `.json` is JSON, any other is YAML.
+pub fn parse(text: &str, file: &Path) -> Result<Document, Vec<Diagnostic>> {
+    let format = match file.extension() {
+        Some(extension) if extension.eq_ignore_ascii_case("json") => Format::Json,
+        _ => Format::Yaml,
+    };
+    let mut problems = Problems::new(file, text);
+    if text.len() > MAX_FILE_BYTES {
+        let message = format!("the document has {} bytes, and may have {MAX_FILE_BYTES}", text.len());
+        problems.error(Code::TooLarge, Place::START, message);
+        return Err(problems.into_found());
+    }
+    let root = match node::read(text, format) {
+        Ok(root) => root,
+        Err(fault) => {
+            let code = if fault.too_large { Code::TooLarge } else { Code::Validation };
+            problems.error(code, fault.place, fault.message);
+            return Err(problems.into_found());
+        }
+    };
+    let mut reader = Reader::new(problems, format);
+    let workflow = read_workflow(&mut reader, &root);
+    let (mut problems, places) = reader.finish();
+    if let Some(workflow) = &workflow {
+        validate(workflow, &places, &mut problems);
+    }
+    match workflow {
+        Some(workflow) if !problems.has_errors() => {
+            Ok(Document { workflow, places, warnings: problems.into_found() })
+        }
+        _ => Err(problems.into_found()),
+    }
+}
+
+fn read_workflow(reader: &mut Reader<'_>, root: &Node) -> Option<Workflow> {
+    if root.is_null() {
+        reader.problems.error(Code::Validation, root.place, "the document is empty");
+        return None;
+    }
+    let fields = reader.object("", root, &WORKFLOW)?;
+    let name = reader.clean_text(&fields, "name").unwrap_or_default();
+    if name.is_empty() {
+        reader.problems.error(Code::MissingName, fields.place("name"), "workflow name is required");
+    } else if unicode::mixes_scripts(&name) {
+        let message = format!("the name `{}` mixes letters of several scripts", quoted(&name));
+        reader.problems.warning(Code::UnicodeUnsafe, fields.place("name"), message);
+    }
+    let description = reader.clean_text(&fields, "description").unwrap_or_default();
+    let version = read_version(reader, &fields);
+    Some(Workflow {
+        name,
+        description,
+        version,
+        agents: reader.map(&fields, "agents", read_agent).into_iter().collect(),
+        includes: reader.text_map(&fields, "includes").into_iter().collect(),
+        inputs: reader.schema(&fields, "inputs"),
+        steps: read_steps(reader, &fields, Scope::Workflow),
+        outputs: reader.text_map(&fields, "outputs"),
+        options: reader.object_at(&fields, "options", read_options).unwrap_or_default(),
+        budget: reader.object_at(&fields, "budget", read_budget).unwrap_or_default(),
+        prices: reader
+            .map(&fields, "prices", read_price)
+            .into_iter()
+            .filter_map(|(name, price)| Some((name, price?)))
+            .collect(),
+    })
+}
+
+/// Zero is not a way to leave it out.
+fn read_version(reader: &mut Reader<'_>, fields: &Fields<'_>) -> u32 {
+    let Some(version) = reader.integer(fields, "version") else { return VERSION };
+    if version != i64::from(VERSION) {
+        let code = if version > 0 { Code::UnknownVersion } else { Code::Validation };
+        let message = format!("unknown version {version} (only version {VERSION} is supported)");
+        reader.problems.error(code, fields.place("version"), message);
+    }
+    VERSION
+}
+
+fn read_agent(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> AgentSpec {
+    let Some(fields) = reader.object(pointer, node, &AGENT) else { return AgentSpec::default() };
+    AgentSpec {
+        description: reader.text(&fields, "description").unwrap_or_default(),
+        prompt: reader.clean_text(&fields, "prompt").unwrap_or_default(),
+        model: reader.some_text(&fields, "model"),
+        tools: match fields.get("tools") {
+            None => ToolChoice::All,
+            Some(_) => ToolChoice::Only(reader.text_list(&fields, "tools")),
+        },
+        disallowed_tools: reader.text_list(&fields, "disallowedTools"),
+        max_turns: reader.count(&fields, "maxTurns", Code::Validation).unwrap_or(0),
+        temperature: reader.number(&fields, "temperature"),
+        top_p: reader.number(&fields, "topP"),
+        result_schema: reader.schema(&fields, "resultSchema"),
+    }
+}
+
+/// Whose list of steps is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    Workflow,
+    Loop,
+}
+
+fn read_steps(reader: &mut Reader<'_>, fields: &Fields<'_>, scope: Scope) -> Vec<Step> {
+    let place = fields.place("steps");
+    let (empty, message) = match scope {
+        Scope::Workflow => (Code::EmptySteps, "workflow must have at least one step"),
+        Scope::Loop => (Code::LoopValidation, "loop.steps must have at least one step if present"),
+    };
+    let Some(node) = fields.get("steps") else {
+        if scope == Scope::Workflow {
+            reader.problems.error(Code::MissingSteps, place, message);
+        }
+        return Vec::new();
+    };
+    let Kind::List(items) = &node.kind else {
+        reader.wrong_type(node, "`steps`", "a list of steps");
+        return Vec::new();
+    };
+    if items.is_empty() {
+        reader.problems.error(empty, place, message);
+    }
+    let pointer = fields.pointer("steps");
+    items
+        .iter()
+        .enumerate()
+        .map(|(index, item)| read_step(reader, &join(&pointer, &index.to_string()), item))
+        .collect()
+}
+
+fn read_step(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> Step {
+    let Some(fields) = reader.object(pointer, node, &STEP) else { return Step::default() };
+    Step {
+        id: reader.clean_text(&fields, "id").unwrap_or_default(),
+        agent: reader.some_text(&fields, "agent"),
+        instructions: reader.clean_text(&fields, "instructions").unwrap_or_default(),
+        depends_on: reader.text_list(&fields, "dependsOn"),
+        context_files: reader.text_list(&fields, "contextFiles"),
+        model: reader.some_text(&fields, "model"),
+        timeout: reader.duration(&fields, "timeout"),
+        retries: reader.count(&fields, "retries", Code::Validation).unwrap_or(0),
+        max_retries: reader.count(&fields, "maxRetries", Code::Validation),
+        condition: reader.expression(&fields, "condition"),
+        include: reader.some_text(&fields, "include"),
+        repeat: reader.object_at(&fields, "loop", read_loop),
+    }
+}
+
+fn read_loop(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> Loop {
+    let Some(fields) = reader.object(pointer, node, &LOOP) else { return Loop::default() };
+    let output_mode = reader.choice(&fields, "outputMode", Code::LoopValidation);
+    Loop {
+        max_iterations: read_max_iterations(reader, &fields),
+        until: reader.expression(&fields, "until"),
+        until_agent: reader.some_text(&fields, "untilAgent"),
+        for_each: read_items(reader, &fields),
+        max_concurrency: reader.count(&fields, "maxConcurrency", Code::Validation).filter(|count| *count > 0),
+        delay: reader.duration(&fields, "delay"),
+        steps: read_steps(reader, &fields, Scope::Loop),
+        output_mode: match output_mode {
+            Some("cumulative") => OutputMode::Cumulative,
+            _ => OutputMode::Last,
+        },
+    }
+}
+
+fn read_max_iterations(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<u32> {
+    let count = reader.integer(fields, "maxIterations")?;
+    match u32::try_from(count) {
+        Ok(count) if count > 0 => Some(count),
+        // Read as one, so that nothing else is said about it.
+        _ => {
+            let message = format!("maxIterations must be positive, got {count}");
+            reader.problems.error(Code::NegativeValue, fields.place("maxIterations"), message);
+            Some(1)
+        }
+    }
+}
+
+fn read_items(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Items> {
+    let node = fields.get("forEach")?;
+    match (&node.kind, node.resolve()) {
+        (Kind::List(_), _) => match node.to_json() {
+            Ok(serde_json::Value::Array(items)) => Some(Items::List(items)),
+            Ok(_) => None,
+            Err(fault) => {
+                reader.unreadable(fault);
+                None
+            }
+        },
+        (_, Some(Scalar::Text(text))) if !text.trim().is_empty() => {
+            reader.expression(fields, "forEach").map(Items::Expression)
+        }
+        _ => {
+            let message = format!("forEach must be an expression or a list, got {}", node.type_name());
+            reader.problems.error(Code::LoopValidation, node.place, message);
+            None
+        }
+    }
+}
+
+fn read_options(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> Options {
+    let Some(fields) = reader.object(pointer, node, &OPTIONS) else { return Options::default() };
+    Options {
+        max_concurrency: reader
+            .count(&fields, "maxConcurrency", Code::NegativeValue)
+            .filter(|count| *count > 0),
+        on_step_failure: match reader.choice(&fields, "onStepFailure", Code::Validation) {
+            Some("skip-dependents") => OnStepFailure::SkipDependents,
+            Some("abort") => OnStepFailure::Abort,
+            _ => OnStepFailure::Cascade,
+        },
+        timeout: reader.duration(&fields, "timeout"),
+        step_timeout: reader.duration(&fields, "stepTimeout"),
+        isolation: reader.text(&fields, "isolation").filter(|text| !text.is_empty()),
+        scheduler: match reader.choice(&fields, "scheduler", Code::Validation) {
+            Some("round-robin") => Scheduler::RoundRobin,
+            Some("least-busy") => Scheduler::LeastBusy,
+            _ => Scheduler::DependencyFirst,
+        },
+        max_retries: reader.count(&fields, "maxRetries", Code::Validation),
+    }
+}
+
+fn read_budget(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> RunBudget {
+    let Some(fields) = reader.object(pointer, node, &BUDGET) else { return RunBudget::default() };
+    let max_tokens = reader.integer(&fields, "maxTokens").and_then(|count| match u64::try_from(count) {
+        Ok(count) if count > 0 => Some(count),
+        _ => {
+            reader.problems.error(Code::Validation, fields.place("maxTokens"), "maxTokens must be positive");
+            None
+        }
+    });
+    let max_turns = reader.count(&fields, "maxTurns", Code::Validation).and_then(|count| match count {
+        0 => {
+            reader.problems.error(Code::Validation, fields.place("maxTurns"), "maxTurns must be positive");
+            None
+        }
+        count => Some(count),
+    });
+    RunBudget { max_usd: reader.number(&fields, "maxUsd"), max_tokens, max_turns }
+}
+
+fn read_price(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> Option<ModelPrice> {
+    let fields = reader.object(pointer, node, &PRICE)?;
+    let mut required = |name: &str| {
+        let price = reader.number(&fields, name);
+        if fields.get(name).is_none() {
+            let message = format!("a price needs `{name}`, in dollars per million tokens");
+            reader.problems.error(Code::Validation, node.place, message);
+        }
+        price
+    };
+    let (input, output) = (required("input"), required("output"));
+    Some(ModelPrice {
+        input: input?,
+        output: output?,
+        cache_read: reader.number(&fields, "cacheRead"),
+        cache_write: reader.number(&fields, "cacheWrite"),
+    })
+}

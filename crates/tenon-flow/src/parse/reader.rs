@@ -1,0 +1,376 @@
+//! Reading one field at a time: the right type or a problem, never both, and the place of everything read.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::diagnostic::{Code, Problems, nearest, quoted};
+use crate::document::{Place, Places};
+use crate::fields::{MAX_COUNT, Object, Takes};
+use crate::node::{Format, Kind, Node, Scalar, Unreadable};
+use crate::{duration, unicode};
+
+pub(super) struct Reader<'a> {
+    pub(super) problems: Problems<'a>,
+    places: Places,
+    format: Format,
+}
+
+/// The fields of one object that are there, `null` not among them.
+pub(super) struct Fields<'n> {
+    pointer: String,
+    object: &'static Object,
+    place: Place,
+    entries: Vec<(&'n str, Place, &'n Node)>,
+}
+
+impl<'n> Fields<'n> {
+    pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
+        self.entries.iter().find(|(known, _, _)| *known == name).map(|(_, _, node)| *node)
+    }
+
+    pub(super) fn pointer(&self, name: &str) -> String {
+        join(&self.pointer, name)
+    }
+
+    /// Of the value, or of the object that lacks it.
+    pub(super) fn place(&self, name: &str) -> Place {
+        self.get(name).map_or(self.place, |node| node.place)
+    }
+
+    fn takes(&self, name: &str) -> Option<Takes> {
+        self.object.fields.iter().find(|field| field.name == name).map(|field| field.takes)
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(problems: Problems<'a>, format: Format) -> Reader<'a> {
+        Reader { problems, places: Places::default(), format }
+    }
+
+    pub(super) fn finish(self) -> (Problems<'a>, Places) {
+        (self.problems, self.places)
+    }
+
+    /// The known fields of a map; the others are reported.
+    pub(super) fn object<'n>(
+        &mut self,
+        pointer: &str,
+        node: &'n Node,
+        object: &'static Object,
+    ) -> Option<Fields<'n>> {
+        let entries: &'n [_] = match &node.kind {
+            Kind::Map(entries) => entries,
+            // An agent with nothing in it is an agent that lacks a description.
+            _ if node.is_null() => &[],
+            _ => {
+                self.wrong_type(node, &format!("a {}", object.name), "a map");
+                return None;
+            }
+        };
+        self.places.insert(pointer.to_owned(), node.place);
+        let mut known = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            match object.names().find(|name| *name == key.name) {
+                Some(name) if !value.is_null() => {
+                    self.places.insert(join(pointer, name), value.place);
+                    known.push((name, key.place, value));
+                }
+                Some(_) => {}
+                None => self.unknown_field(&key.name, key.place, object),
+            }
+        }
+        Some(Fields { pointer: pointer.to_owned(), object, place: node.place, entries: known })
+    }
+
+    fn unknown_field(&mut self, name: &str, place: Place, object: &'static Object) {
+        let message = format!("`{}` is not a field of a {}", quoted(name), object.name);
+        let hint = match nearest(name, object.names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => {
+                let names: Vec<String> = object.names().map(|name| format!("`{name}`")).collect();
+                format!("the fields are {}", names.join(", "))
+            }
+        };
+        self.problems.error(Code::UnknownField, place, message).hint(hint);
+    }
+
+    pub(super) fn wrong_type(&mut self, node: &Node, what: &str, must_be: &str) {
+        let message = format!("{what} must be {must_be}, got {}", node.type_name());
+        self.problems.error(Code::Validation, node.place, message);
+    }
+
+    pub(super) fn unreadable(&mut self, fault: Unreadable) {
+        self.problems
+            .error(Code::Validation, fault.place, fault.message)
+            .hint("write it in quotes for text, or without the leading zero for a number");
+    }
+
+    /// Any scalar of YAML is text where text is asked for; JSON says what it means.
+    fn scalar_text(&mut self, node: &Node, what: &str) -> Option<String> {
+        let text = match (&node.kind, node.resolve()) {
+            (Kind::Scalar { text, .. }, Some(Scalar::Text(_))) => text,
+            (Kind::Scalar { text, .. }, Some(_)) if self.format == Format::Yaml => text,
+            _ => {
+                self.wrong_type(node, what, "text");
+                return None;
+            }
+        };
+        if let Err(found) = unicode::clean(text) {
+            self.problems
+                .error(Code::UnicodeUnsafe, node.place, format!("{what}: {found}"))
+                .hint("characters that change the direction of text show it differently from what it says");
+            return None;
+        }
+        Some(text.clone())
+    }
+
+    pub(super) fn text(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
+        let node = fields.get(name)?;
+        self.scalar_text(node, &format!("`{name}`"))
+    }
+
+    /// Without controls and invisible characters, in one form, and not too long.
+    pub(super) fn clean_text(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
+        let text = self.text(fields, name)?;
+        let text = unicode::clean(&text).unwrap_or(text);
+        if let Some(Takes::ShortText(most)) = fields.takes(name)
+            && text.len() > most
+        {
+            let message = format!("{name} exceeds max {most} chars (got {})", text.len());
+            let problem = self.problems.error(Code::TooLarge, fields.place(name), message);
+            if name == "instructions" {
+                problem.hint("put longer instructions into a file and write `@path/to/it`");
+            }
+        }
+        Some(text)
+    }
+
+    /// Empty is a mistake here, not a way to leave it out.
+    pub(super) fn some_text(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
+        let text = self.text(fields, name)?;
+        if text.trim().is_empty() {
+            self.problems.error(Code::Validation, fields.place(name), format!("`{name}` must not be empty"));
+            return None;
+        }
+        Some(text)
+    }
+
+    pub(super) fn expression(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
+        let text = self.text(fields, name)?;
+        if text.trim().is_empty() {
+            let message = format!("{name} must not be empty (minLength: 1)");
+            self.problems.error(Code::Validation, fields.place(name), message);
+            // Still there: what it may be combined with is checked all the same.
+            return Some("true".to_owned());
+        }
+        Some(text)
+    }
+
+    pub(super) fn text_list(&mut self, fields: &Fields<'_>, name: &str) -> Vec<String> {
+        let Some(node) = fields.get(name) else { return Vec::new() };
+        let Kind::List(items) = &node.kind else {
+            self.wrong_type(node, &format!("`{name}`"), "a list of text");
+            return Vec::new();
+        };
+        let pointer = fields.pointer(name);
+        let mut texts = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            self.places.insert(join(&pointer, &index.to_string()), item.place);
+            texts.extend(self.scalar_text(item, &format!("an entry of `{name}`")));
+        }
+        texts
+    }
+
+    /// Names to texts that are not empty, in the order written.
+    pub(super) fn text_map(&mut self, fields: &Fields<'_>, name: &str) -> Vec<(String, String)> {
+        let Some(node) = fields.get(name) else { return Vec::new() };
+        let Kind::Map(entries) = &node.kind else {
+            self.wrong_type(node, &format!("`{name}`"), "a map of text");
+            return Vec::new();
+        };
+        let pointer = fields.pointer(name);
+        let mut texts = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            self.places.insert(join(&pointer, &key.name), value.place);
+            let what = format!("`{name}.{}`", quoted(&key.name));
+            match self.scalar_text(value, &what) {
+                Some(text) if key.name.trim().is_empty() || text.trim().is_empty() => {
+                    self.problems.error(Code::Validation, value.place, format!("{what} must not be empty"));
+                }
+                Some(text) => texts.push((key.name.clone(), text)),
+                None => {}
+            }
+        }
+        texts
+    }
+
+    pub(super) fn map<T>(
+        &mut self,
+        fields: &Fields<'_>,
+        name: &str,
+        read: impl Fn(&mut Reader<'a>, &str, &Node) -> T,
+    ) -> Vec<(String, T)> {
+        let Some(node) = fields.get(name) else { return Vec::new() };
+        let Kind::Map(entries) = &node.kind else {
+            self.wrong_type(node, &format!("`{name}`"), "a map");
+            return Vec::new();
+        };
+        let pointer = fields.pointer(name);
+        let mut all = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let pointer = join(&pointer, &key.name);
+            let entry = read(self, &pointer, value);
+            // A problem of the whole is shown at its name.
+            self.places.insert(pointer, key.place);
+            all.push((key.name.clone(), entry));
+        }
+        all
+    }
+
+    pub(super) fn object_at<T>(
+        &mut self,
+        fields: &Fields<'_>,
+        name: &str,
+        read: impl Fn(&mut Reader<'a>, &str, &Node) -> T,
+    ) -> Option<T> {
+        let node = fields.get(name)?;
+        Some(read(self, &fields.pointer(name), node))
+    }
+
+    /// Any whole number.
+    pub(super) fn integer(&mut self, fields: &Fields<'_>, name: &str) -> Option<i64> {
+        let node = fields.get(name)?;
+        let whole = match node.resolve() {
+            Some(Scalar::Number(number)) => number.as_i64().or_else(|| {
+                // `5.0` is a whole number to most readers of numbers.
+                let value = number.as_f64()?;
+                (value.fract() == 0.0 && value.abs() <= MAX_COUNT as f64).then_some(value as i64)
+            }),
+            Some(Scalar::Ambiguous) => {
+                self.unreadable(Unreadable {
+                    place: node.place,
+                    message: format!("`{name}` is read as different numbers by different readers"),
+                    too_large: false,
+                });
+                return None;
+            }
+            _ => None,
+        };
+        if whole.is_none() {
+            self.wrong_type(node, &format!("`{name}`"), "a whole number");
+        }
+        whole
+    }
+
+    /// A count from 0; below it is a problem of this kind.
+    pub(super) fn count(&mut self, fields: &Fields<'_>, name: &str, negative: Code) -> Option<u32> {
+        let count = self.integer(fields, name)?;
+        if count < 0 {
+            let message = format!("{name} must be non-negative, got {count}");
+            self.problems.error(negative, fields.place(name), message);
+            return None;
+        }
+        match u32::try_from(count) {
+            Ok(small) if u64::from(small) <= MAX_COUNT => Some(small),
+            _ => {
+                let message = format!("{name} must be at most {MAX_COUNT}, got {count}");
+                self.problems.error(Code::Validation, fields.place(name), message);
+                None
+            }
+        }
+    }
+
+    /// Within the range the table gives.
+    pub(super) fn number(&mut self, fields: &Fields<'_>, name: &str) -> Option<f64> {
+        let node = fields.get(name)?;
+        let Some(Scalar::Number(number)) = node.resolve() else {
+            self.wrong_type(node, &format!("`{name}`"), "a number");
+            return None;
+        };
+        let number = number.as_f64().unwrap_or(f64::NAN);
+        if let Some(Takes::Number(least, most)) = fields.takes(name)
+            && !(least..=most).contains(&number)
+        {
+            let message = format!("{name} must be between {least} and {most}, got {number}");
+            self.problems.error(Code::Validation, node.place, message);
+            return None;
+        }
+        Some(number)
+    }
+
+    pub(super) fn duration(&mut self, fields: &Fields<'_>, name: &str) -> Option<Duration> {
+        let node = fields.get(name)?;
+        let Some(Scalar::Text(text)) = node.resolve() else {
+            let what = format!("`{name}`");
+            self.wrong_type(node, &what, "a duration such as `30s`, `5m` or `1h30m`");
+            return None;
+        };
+        duration::parse(text).unwrap_or_else(|error| {
+            self.problems
+                .error(Code::Validation, node.place, format!("`{name}`: {error}"))
+                .hint("durations are written `45s`, `10m`, `1h30m`");
+            None
+        })
+    }
+
+    /// One of the words the table gives; empty is the default.
+    pub(super) fn choice(&mut self, fields: &Fields<'_>, name: &str, code: Code) -> Option<&'static str> {
+        let text = self.text(fields, name)?;
+        let Some(Takes::OneOf(words)) = fields.takes(name) else { return None };
+        let found = words.iter().find(|word| **word == text).copied();
+        if found.is_none() && !text.is_empty() {
+            let listed: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+            let message = format!("invalid {name} `{}` (must be {})", quoted(&text), listed.join(", "));
+            let meant = nearest(&text, words.iter().copied());
+            let problem = self.problems.error(code, fields.place(name), message);
+            if let Some(meant) = meant {
+                problem.hint(format!("did you mean `{meant}`?"));
+            }
+        }
+        found
+    }
+
+    /// An object of JSON Schema, with the place of everything in it.
+    pub(super) fn schema(&mut self, fields: &Fields<'_>, name: &str) -> Option<Value> {
+        let node = fields.get(name)?;
+        if !matches!(node.kind, Kind::Map(_)) {
+            self.wrong_type(node, &format!("`{name}`"), "a JSON Schema, which is a map");
+            return None;
+        }
+        let pointer = fields.pointer(name);
+        self.note_places(&pointer, node);
+        match node.to_json() {
+            Ok(schema) => Some(schema),
+            Err(fault) => {
+                self.unreadable(fault);
+                None
+            }
+        }
+    }
+
+    fn note_places(&mut self, pointer: &str, node: &Node) {
+        match &node.kind {
+            Kind::Scalar { .. } => {}
+            Kind::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    let pointer = join(pointer, &index.to_string());
+                    self.places.insert(pointer.clone(), item.place);
+                    self.note_places(&pointer, item);
+                }
+            }
+            Kind::Map(entries) => {
+                for (key, value) in entries {
+                    let pointer = join(pointer, &key.name);
+                    self.places.insert(pointer.clone(), key.place);
+                    self.note_places(&pointer, value);
+                }
+            }
+        }
+    }
+}
+
+/// `pointer` with one more step, escaped as JSON Pointers are.
+pub(crate) fn join(pointer: &str, step: &str) -> String {
+    format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
+}
