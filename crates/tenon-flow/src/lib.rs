@@ -10,11 +10,10 @@ mod diagnostic;
 mod document;
 mod drive;
 mod duration;
+mod fields;
 mod interpreter;
 mod load;
 mod memory_journal;
-mod fields;
-mod load;
 mod node;
 mod notice;
 mod parse;
@@ -33,11 +32,11 @@ pub use document::{
     Place, Places, RunBudget, Scheduler, Step, ToolChoice, VERSION, Workflow,
 };
 pub use drive::drive;
+pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS, Object, Takes};
 pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
 pub use interpreter::{
     Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, RunLimits, RunSpec,
 };
-pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS, Object, Takes};
 pub use load::{LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind, StepBody};
 pub use memory_journal::{CANCEL_GRACE, run_in_memory};
 pub use notice::{Notice, Started, StepKind};
