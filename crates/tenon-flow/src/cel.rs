@@ -6,6 +6,7 @@
 //! fields an expression may name is checked in `cel/check.rs`.
 
 mod budget;
+mod check;
 mod convert;
 mod rewrite;
 mod scope;
@@ -13,12 +14,13 @@ mod walk;
 
 use std::sync::Arc;
 
-use cel::common::ast::{Expr, IdedExpr};
+use cel::common::ast::IdedExpr;
 use cel::common::types::{CelBool, CelList};
 use cel::common::value::Val;
 use cel::{Env, ExecutionError, Program, Value as CelValue};
 use serde_json::Value;
 
+pub(crate) use check::{Known, KnownStep, Wanted};
 pub use scope::{Scope, StepView};
 
 /// Longer expressions belong into a step. The text alone bounds how long reading it can take.
@@ -208,9 +210,4 @@ impl From<ExecutionError> for CelError {
             other => CelError::Evaluation { message: convert::cut(&convert::message(other)) },
         }
     }
-}
-
-/// Whether the tree is one literal, which decides nothing by itself.
-pub(crate) fn is_literal(tree: &IdedExpr) -> bool {
-    matches!(tree.expr, Expr::Literal(_))
 }

@@ -19,6 +19,7 @@ mod notice;
 mod parse;
 mod port;
 mod record;
+mod references;
 mod step_key;
 mod template;
 mod topology;
@@ -37,7 +38,10 @@ pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
 pub use interpreter::{
     Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, RunLimits, RunSpec,
 };
-pub use load::{LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind, StepBody};
+pub use load::{
+    LoadError, LoadOptions, LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind,
+    StepBody, load,
+};
 pub use memory_journal::{CANCEL_GRACE, run_in_memory};
 pub use notice::{Notice, Started, StepKind};
 pub use parse::parse;
@@ -49,6 +53,7 @@ pub use record::{
     Answer, JsonText, NotRun, Shown, Spent, StepError, StepErrorClass, StepRecord, StepStatus,
     WorkflowOutcome, WorkflowStatus,
 };
+pub use references::{RefError, confined};
 pub use step_key::{InvalidStepKey, Role, Segment, StepKey};
 pub use template::Template;
 pub use topology::{Graph, order};

@@ -1,20 +1,170 @@
 //! From a document to something that can run: files, includes, schemas, expressions and names resolved.
 //!
 //! Everything that could be wrong with a document is found here, in one pass and before the first model call. What is
-//! wrong with the text alone is `parse.rs` and `validate.rs`.
+//! wrong with the text alone is `parse.rs` and `validate.rs`. The checks of one document are in `load/checks.rs`.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+mod checks;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ring::digest::{Context, SHA256};
 use serde_json::Value;
 use tenon_contract::Schema;
 
-use crate::Diagnostic;
 use crate::cel::Expression;
 use crate::document::{AgentSpec, OutputMode, Step, Workflow};
+use crate::parse::parse;
+use crate::references::{self, RefError};
 use crate::template::Template;
+use crate::{Diagnostic, MAX_INCLUDE_DEPTH};
+
+/// Reads a document and everything it refers to.
+pub fn load(file: &Path, options: &LoadOptions) -> Result<LoadedWorkflow, LoadError> {
+    let unreadable =
+        |error: std::io::Error| LoadError::Unreadable { file: file.to_owned(), reason: error.to_string() };
+    let path = file.canonicalize().map_err(unreadable)?;
+    let name = file.display().to_string();
+    let text = references::read_text(&path, &name).map_err(|error| match error {
+        RefError::Missing { reason, .. } => LoadError::Unreadable { file: file.to_owned(), reason },
+        other => LoadError::Unreadable { file: file.to_owned(), reason: other.to_string() },
+    })?;
+    let mut loader = Loader { options, files: HashMap::new(), open: vec![path.clone()], found: Vec::new() };
+    let loaded = loader.document(&text, file, &path);
+    let mut found = loader.found;
+    match loaded {
+        Some(mut workflow) if !found.iter().any(Diagnostic::is_error) => {
+            workflow.warnings = found;
+            Ok(workflow)
+        }
+        _ => {
+            // The document itself first, then what it includes.
+            found.sort_by_key(|problem| problem.file != file);
+            Err(LoadError::Invalid(found))
+        }
+    }
+}
+
+/// What the documents may count on.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Tools beside the built-in ones and those of servers (`mcp__…`).
+    pub tools: BTreeSet<String>,
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("`{}` cannot be read: {reason}", file.display())]
+    Unreadable { file: PathBuf, reason: String },
+    /// Everything that is wrong, warnings included.
+    #[error("{}", summary(.0))]
+    Invalid(Vec<Diagnostic>),
+}
+
+fn summary(found: &[Diagnostic]) -> String {
+    let errors: Vec<&Diagnostic> = found.iter().filter(|problem| problem.is_error()).collect();
+    match errors.as_slice() {
+        [] => "the document is not valid".to_owned(),
+        [only] => format!("{}:{}:{}: {}", only.file.display(), only.line, only.column, only.message),
+        [first, rest @ ..] => format!(
+            "{}:{}:{}: {} (and {} more problems)",
+            first.file.display(),
+            first.line,
+            first.column,
+            first.message,
+            rest.len()
+        ),
+    }
+}
+
+/// One load: each file is read once, however often it is included.
+struct Loader<'o> {
+    options: &'o LoadOptions,
+    files: HashMap<PathBuf, Option<Included>>,
+    /// The files on the way from the first document to the present one.
+    open: Vec<PathBuf>,
+    found: Vec<Diagnostic>,
+}
+
+#[derive(Clone)]
+struct Included {
+    workflow: Arc<LoadedWorkflow>,
+    /// Includes below it, one inside the other.
+    height: usize,
+}
+
+/// Why an include could not be followed; what is wrong inside the file is in `found`.
+enum IncludeError {
+    Reference(RefError),
+    Itself,
+    TooDeep,
+    Inside,
+}
+
+impl Loader<'_> {
+    fn document(&mut self, text: &str, file: &Path, path: &Path) -> Option<LoadedWorkflow> {
+        match parse(text, file) {
+            Ok(document) => checks::check(self, document, text, file, path),
+            Err(problems) => {
+                self.found.extend(problems);
+                None
+            }
+        }
+    }
+
+    fn include(&mut self, folder: &Path, file: &Path, name: &str) -> Result<Included, IncludeError> {
+        let path = references::confined(folder, name).map_err(IncludeError::Reference)?;
+        if self.open.contains(&path) {
+            return Err(IncludeError::Itself);
+        }
+        if self.open.len() > MAX_INCLUDE_DEPTH {
+            return Err(IncludeError::TooDeep);
+        }
+        if !self.files.contains_key(&path) {
+            let text = references::read_text(&path, name).map_err(IncludeError::Reference)?;
+            let shown = file.parent().unwrap_or(Path::new("")).join(name);
+            self.open.push(path.clone());
+            let loaded = self.document(&text, &shown, &path);
+            self.open.pop();
+            let included =
+                loaded.map(|workflow| Included { height: height(&workflow), workflow: Arc::new(workflow) });
+            self.files.insert(path.clone(), included);
+        }
+        let included = self.files.get(&path).cloned().flatten().ok_or(IncludeError::Inside)?;
+        // A file that was short enough elsewhere may be too deep here.
+        if self.open.len() + included.height > MAX_INCLUDE_DEPTH {
+            return Err(IncludeError::TooDeep);
+        }
+        Ok(included)
+    }
+}
+
+fn height(workflow: &LoadedWorkflow) -> usize {
+    included_by(&workflow.steps).map(|inner| height(inner) + 1).max().unwrap_or(0)
+}
+
+/// The workflows that steps include, those in loops too.
+fn included_by(steps: &[LoadedStep]) -> Box<dyn Iterator<Item = &Arc<LoadedWorkflow>> + '_> {
+    Box::new(steps.iter().flat_map(|step| match &step.body {
+        StepBody::Agent => Box::new(std::iter::empty()) as Box<dyn Iterator<Item = &Arc<LoadedWorkflow>>>,
+        StepBody::Include(inner) => Box::new(std::iter::once(inner)),
+        StepBody::Loop(it) => included_by(&it.steps),
+    }))
+}
+
+/// SHA-256 of what a run pins: the document with its texts in place, and the workflows it includes.
+fn hash(workflow: &Workflow, steps: &[LoadedStep]) -> String {
+    let mut context = Context::new(&SHA256);
+    context.update(workflow.normalised().to_string().as_bytes());
+    for inner in included_by(steps) {
+        context.update(b"\n");
+        context.update(inner.hash.as_bytes());
+    }
+    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// A workflow that passed every check.
 #[derive(Clone, Debug)]

@@ -153,12 +153,12 @@ impl Rule {
 
     /// Whether the rule names a tool that may exist. Tools of servers are known only when they are there.
     pub fn names_a_tool(&self) -> bool {
-        self.tool.starts_with("mcp__") || known_names().any(|name| name == self.tool)
+        self.tool.starts_with("mcp__") || known_tool_names().any(|name| name == self.tool)
     }
 
     /// The tool that was probably meant by a name that no tool has.
     pub fn probably_meant(&self) -> Option<&'static str> {
-        nearest(&self.tool, known_names())
+        nearest(&self.tool, known_tool_names())
     }
 
     /// Whether the rule is about every call of its tool.
@@ -224,7 +224,8 @@ pub(crate) fn aliases_of(tool: &str) -> impl Iterator<Item = &'static str> {
     ALIASES.iter().filter(move |(_, named)| *named == tool).map(|(alias, _)| *alias)
 }
 
-fn known_names() -> impl Iterator<Item = &'static str> {
+/// Every name that means a tool of ours: the tools' own, and the ones other systems use.
+pub fn known_tool_names() -> impl Iterator<Item = &'static str> {
     let aliased = ALIASES.iter().flat_map(|(alias, tool)| [*tool, *alias]);
     aliased.chain(CORE.iter().copied()).chain(TERMINAL_TOOLS.iter().copied())
 }

@@ -18,7 +18,7 @@ use super::{CelError, convert};
 pub(super) const STEP_PREFIX: &str = "steps.";
 
 /// Everything an expression may name besides steps and what it binds itself.
-pub const VARIABLES: [&str; 8] =
+pub(super) const VARIABLES: [&str; 8] =
     ["steps", "inputs", "item", "index", "iteration", "content", "result", "status"];
 
 /// A finished step as expressions see it.
@@ -210,7 +210,7 @@ pub(super) struct Path<'a> {
     keys: Vec<Key<'a>>,
 }
 
-pub(super) enum Key<'a> {
+enum Key<'a> {
     Field(&'a str),
     Index(i64),
 }
@@ -241,14 +241,6 @@ impl<'a> Path<'a> {
                 _ => return None,
             }
         }
-    }
-
-    pub(super) fn keys(&self) -> &[Key<'a>] {
-        &self.keys
-    }
-
-    pub(super) fn variable(&self) -> &'a str {
-        self.variable
     }
 
     pub(super) fn value(&self, scope: &Scope) -> Result<Value, CelError> {

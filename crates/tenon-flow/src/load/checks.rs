@@ -1,0 +1,568 @@
+//! The checks of one document at load, and what they make of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tenon_contract::{Schema, SchemaError};
+
+use super::{
+    IncludeError, LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, Loader, LoopKind,
+    StepBody, hash,
+};
+use crate::cel::{CelSyntax, Expression, Known, KnownStep, Wanted};
+use crate::diagnostic::{Code, Problems, Severity, nearest, quoted};
+use crate::document::{AgentSpec, Document, Items, Loop, Place, Places, Step, ToolChoice, Workflow};
+use crate::parse::join;
+use crate::references::{self, RefError, Resolved};
+use crate::template::Template;
+use crate::topology::{self, Graph};
+use crate::{MAX_INCLUDE_DEPTH, unicode};
+
+/// Tools that steps have beside those of the run.
+const STEP_TOOLS: [&str; 4] = ["submit_result", "send_message", "shared_memory_read", "shared_memory_write"];
+/// Tools of servers, which start with the run.
+const SERVER_TOOL: &str = "mcp__";
+
+pub(super) fn check(
+    loader: &mut Loader<'_>,
+    document: Document,
+    text: &str,
+    file: &Path,
+    path: &Path,
+) -> Option<LoadedWorkflow> {
+    let Document { mut workflow, places, warnings } = document;
+    loader.found.extend(warnings);
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let mut check = Check { problems: Problems::new(file, text), places: &places, text, file, folder };
+    check.read_references(&mut workflow);
+    let agents = check.agents(loader, &workflow);
+    let inputs = workflow.inputs.as_ref().and_then(|schema| check.schema(schema, "/inputs", "`inputs`"));
+    let steps = check.steps(loader, &workflow, &agents);
+    let outputs = check.outputs(&workflow);
+    let order = topology::order(&workflow.steps).unwrap_or_default();
+    let failed = check.problems.has_errors();
+    loader.found.extend(check.problems.into_found());
+    if failed {
+        return None;
+    }
+    let steps: Vec<LoadedStep> = steps.into_iter().collect::<Option<_>>()?;
+    Some(LoadedWorkflow {
+        hash: hash(&workflow, &steps),
+        file: file.to_owned(),
+        folder: folder.to_owned(),
+        agents,
+        steps,
+        order,
+        inputs,
+        outputs,
+        warnings: Vec::new(),
+        workflow,
+    })
+}
+
+struct Check<'c> {
+    problems: Problems<'c>,
+    places: &'c Places,
+    text: &'c str,
+    file: &'c Path,
+    folder: &'c Path,
+}
+
+/// The steps an expression can name, and what is around it.
+struct Around<'a> {
+    known: Known<'a>,
+    /// Steps that have finished before it is evaluated.
+    before: Vec<&'a str>,
+}
+
+impl Check<'_> {
+    fn read_references(&mut self, workflow: &mut Workflow) {
+        for (name, agent) in &mut workflow.agents {
+            self.read_reference(&mut agent.prompt, &format!("{}/prompt", join("/agents", name)));
+        }
+        for (index, step) in workflow.steps.iter_mut().enumerate() {
+            let pointer = format!("/steps/{index}");
+            self.read_reference(&mut step.instructions, &join(&pointer, "instructions"));
+            for (inner_index, inner) in step.repeat.iter_mut().flat_map(|it| &mut it.steps).enumerate() {
+                let pointer = format!("{pointer}/loop/steps/{inner_index}/instructions");
+                self.read_reference(&mut inner.instructions, &pointer);
+            }
+        }
+    }
+
+    fn read_reference(&mut self, text: &mut String, pointer: &str) {
+        let place = self.places.of(pointer);
+        match references::resolve(self.folder, text) {
+            Ok(Resolved::Inline) => {}
+            Ok(Resolved::File(content)) => match unicode::clean(&content) {
+                Ok(clean) => *text = clean,
+                Err(found) => {
+                    let message = format!("the file `{}`: {found}", quoted(text));
+                    self.problems.error(Code::UnicodeUnsafe, place, message);
+                }
+            },
+            Err(error) => {
+                let code = match error {
+                    RefError::Escape(_) => Code::RefEscape,
+                    RefError::TooLarge(_) => Code::TooLarge,
+                    _ => Code::RefMissing,
+                };
+                let problem = self.problems.error(code, place, error.to_string());
+                if code == Code::RefMissing {
+                    problem.hint("a text that begins with `@` names a file, relative to the document");
+                }
+            }
+        }
+    }
+
+    fn agents(&mut self, loader: &Loader<'_>, workflow: &Workflow) -> BTreeMap<String, Arc<LoadedAgent>> {
+        let mut agents = BTreeMap::new();
+        for (name, spec) in &workflow.agents {
+            let pointer = join("/agents", name);
+            self.tools(loader, spec, &pointer);
+            let result = spec.result_schema.as_ref().and_then(|schema| {
+                self.schema(schema, &join(&pointer, "resultSchema"), &format!("the result of agent `{name}`"))
+            });
+            let agent = LoadedAgent { name: name.clone(), spec: spec.clone(), result };
+            agents.insert(name.clone(), Arc::new(agent));
+        }
+        agents
+    }
+
+    fn tools(&mut self, loader: &Loader<'_>, agent: &AgentSpec, pointer: &str) {
+        let allowed: &[String] = match &agent.tools {
+            ToolChoice::All => &[],
+            ToolChoice::Only(names) => names,
+        };
+        let lists = [("tools", allowed), ("disallowedTools", agent.disallowed_tools.as_slice())];
+        for (field, names) in lists {
+            for (index, name) in names.iter().enumerate() {
+                let is_known = name.starts_with(SERVER_TOOL)
+                    || STEP_TOOLS.contains(&name.as_str())
+                    || loader.options.tools.contains(name)
+                    || tenon_tools::known_tool_names().any(|known| known == name);
+                if is_known {
+                    continue;
+                }
+                let mut known: Vec<&str> = tenon_tools::known_tool_names().collect();
+                known.extend(STEP_TOOLS);
+                known.extend(loader.options.tools.iter().map(String::as_str));
+                let hint = match (name.as_str(), nearest(name, known)) {
+                    ("*", _) => "leave `tools` out to allow every tool of the run".to_owned(),
+                    (_, Some(meant)) => format!("did you mean `{meant}`?"),
+                    (_, None) => "tools of MCP servers are written `mcp__server__tool`".to_owned(),
+                };
+                let place = self.places.of(&format!("{pointer}/{field}/{index}"));
+                let message = format!("there is no tool `{}`", quoted(name));
+                self.problems.error(Code::UnknownTool, place, message).hint(hint);
+            }
+        }
+    }
+
+    fn schema(&mut self, schema: &Value, pointer: &str, whose: &str) -> Option<Schema> {
+        match Schema::compile(&schema.to_string()) {
+            Ok(compiled) => {
+                for warning in compiled.warnings() {
+                    let message = format!("the schema of {whose}: {warning}");
+                    self.problems.warning(Code::SchemaInvalid, self.places.of(pointer), message);
+                }
+                Some(compiled)
+            }
+            Err(SchemaError::Refused(problems)) => {
+                for problem in problems {
+                    let place = self.places.of(&format!("{pointer}{}", problem.pointer));
+                    let message = format!("the schema of {whose}: {}", problem.message);
+                    let diagnostic = self.problems.error(Code::SchemaInvalid, place, message);
+                    diagnostic.hint = problem.hint;
+                }
+                None
+            }
+            Err(other) => {
+                let message = format!("the schema of {whose}: {other}");
+                self.problems.error(Code::SchemaInvalid, self.places.of(pointer), message);
+                None
+            }
+        }
+    }
+
+    /// One entry per step of the document; none where it has a problem.
+    fn steps(
+        &mut self,
+        loader: &mut Loader<'_>,
+        workflow: &Workflow,
+        agents: &BTreeMap<String, Arc<LoadedAgent>>,
+    ) -> Vec<Option<LoadedStep>> {
+        let graph = Graph::of(&workflow.steps);
+        let all = known_steps(workflow, &workflow.steps);
+        let mut loaded = Vec::with_capacity(workflow.steps.len());
+        for (index, step) in workflow.steps.iter().enumerate() {
+            let ancestors = graph.ancestors(index);
+            let before: Vec<&str> = workflow
+                .steps
+                .iter()
+                .zip(&ancestors)
+                .filter(|(_, is_before)| **is_before)
+                .map(|(step, _)| step.id.as_str())
+                .collect();
+            let known = Known { steps: all.clone(), inputs: workflow.inputs.as_ref() };
+            let around = Around { known, before };
+            let pointer = format!("/steps/{index}");
+            let body = match (&step.include, &step.repeat) {
+                (Some(name), _) => self.include(loader, workflow, name, &join(&pointer, "include")),
+                (None, Some(it)) => self.repeat(loader, workflow, agents, it, step, &around, &pointer),
+                (None, None) => Some(StepBody::Agent),
+            };
+            let depends_on = graph.before[index].clone();
+            loaded.push(self.step(agents, step, &around, &pointer, depends_on, body));
+        }
+        loaded
+    }
+
+    fn step(
+        &mut self,
+        agents: &BTreeMap<String, Arc<LoadedAgent>>,
+        step: &Step,
+        around: &Around<'_>,
+        pointer: &str,
+        depends_on: Vec<usize>,
+        body: Option<StepBody>,
+    ) -> Option<LoadedStep> {
+        let condition = match &step.condition {
+            Some(source) => {
+                let at = join(pointer, "condition");
+                Some(self.expression(source, &at, around, Wanted::Bool, Seen::Before))
+            }
+            None => None,
+        };
+        let instructions = self.template(&step.instructions, &join(pointer, "instructions"), around);
+        Some(LoadedStep {
+            id: step.id.clone(),
+            spec: step.clone(),
+            agent: step.agent.as_ref().and_then(|name| agents.get(name)).cloned(),
+            instructions: instructions?,
+            depends_on,
+            condition: match condition {
+                Some(compiled) => Some(compiled?),
+                None => None,
+            },
+            body: body?,
+        })
+    }
+
+    fn include(
+        &mut self,
+        loader: &mut Loader<'_>,
+        workflow: &Workflow,
+        name: &str,
+        pointer: &str,
+    ) -> Option<StepBody> {
+        let file = workflow.includes.get(name).map_or(name, String::as_str);
+        let place = self.places.of(pointer);
+        match loader.include(self.folder, self.file, file) {
+            Ok(included) => {
+                let taken = included
+                    .workflow
+                    .workflow
+                    .agents
+                    .keys()
+                    .find(|agent| workflow.agents.contains_key(*agent));
+                if let Some(agent) = taken {
+                    let message = format!(
+                        "include `{}`: agent name collision with parent workflow: `{}`",
+                        quoted(name),
+                        quoted(agent)
+                    );
+                    self.problems.error(Code::IncludeCollision, place, message);
+                    return None;
+                }
+                Some(StepBody::Include(included.workflow))
+            }
+            Err(error) => {
+                self.include_error(error, workflow, name, place);
+                None
+            }
+        }
+    }
+
+    fn include_error(&mut self, error: IncludeError, workflow: &Workflow, name: &str, place: Place) {
+        match error {
+            IncludeError::Reference(error) => {
+                let code = match error {
+                    RefError::Escape(_) => Code::IncludeEscape,
+                    RefError::TooLarge(_) => Code::TooLarge,
+                    _ => Code::IncludeMissing,
+                };
+                let meant = nearest(name, workflow.includes.keys().map(String::as_str));
+                let problem = self.problems.error(code, place, error.to_string());
+                if let Some(meant) = meant.filter(|meant| *meant != name) {
+                    problem.hint(format!("did you mean `{meant}`?"));
+                }
+            }
+            IncludeError::Itself => {
+                let message = format!("`{}` includes itself, directly or not", quoted(name));
+                self.problems.error(Code::IncludeDepth, place, message);
+            }
+            IncludeError::TooDeep => {
+                let message =
+                    format!("more than {MAX_INCLUDE_DEPTH} workflows are included one inside the other");
+                self.problems.error(Code::IncludeDepth, place, message);
+            }
+            // Said where it is wrong; here only that this step has no body.
+            IncludeError::Inside => {
+                let message = format!("the included workflow `{}` is not valid", quoted(name));
+                self.problems.error(Code::Validation, place, message);
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a loop is a step and a list of steps at once")]
+    fn repeat(
+        &mut self,
+        loader: &mut Loader<'_>,
+        workflow: &Workflow,
+        agents: &BTreeMap<String, Arc<LoadedAgent>>,
+        it: &Loop,
+        step: &Step,
+        around: &Around<'_>,
+        pointer: &str,
+    ) -> Option<StepBody> {
+        let pointer = join(pointer, "loop");
+        let graph = Graph::of(&it.steps);
+        // Inside, a step's own names win over those outside.
+        let mut known = around.known.clone();
+        known.steps.extend(known_steps(workflow, &it.steps));
+        let mut loaded = Some(Vec::with_capacity(it.steps.len()));
+        for (index, inner) in it.steps.iter().enumerate() {
+            let ancestors = graph.ancestors(index);
+            let before =
+                it.steps.iter().zip(&ancestors).filter(|(_, is)| **is).map(|(step, _)| step.id.as_str());
+            let around = Around {
+                known: known.clone(),
+                before: before.chain(around.before.iter().copied()).collect(),
+            };
+            let pointer = format!("{pointer}/steps/{index}");
+            let body = match &inner.include {
+                Some(name) => self.include(loader, workflow, name, &join(&pointer, "include")),
+                None => Some(StepBody::Agent),
+            };
+            let depends_on = graph.before[index].clone();
+            let step = self.step(agents, inner, &around, &pointer, depends_on, body);
+            loaded = match (loaded, step) {
+                (Some(mut all), Some(step)) => {
+                    all.push(step);
+                    Some(all)
+                }
+                _ => None,
+            };
+        }
+        let inner_ids = it.steps.iter().map(|step| step.id.as_str());
+        let own = it.steps.is_empty().then_some(step.id.as_str());
+        if it.steps.is_empty() {
+            known.steps.extend(known_steps(workflow, std::slice::from_ref(step)));
+        }
+        let after =
+            Around { known, before: inner_ids.chain(own).chain(around.before.iter().copied()).collect() };
+        let kind = self.loop_kind(agents, it, around, &after, &pointer);
+        Some(StepBody::Loop(LoadedLoop {
+            kind: kind?,
+            steps: loaded?,
+            order: topology::order(&it.steps).unwrap_or_default(),
+            output_mode: it.output_mode,
+        }))
+    }
+
+    fn loop_kind(
+        &mut self,
+        agents: &BTreeMap<String, Arc<LoadedAgent>>,
+        it: &Loop,
+        around: &Around<'_>,
+        after: &Around<'_>,
+        pointer: &str,
+    ) -> Option<LoopKind> {
+        match &it.for_each {
+            Some(Items::List(items)) => {
+                let items = LoadedItems::List(items.clone());
+                Some(LoopKind::ForEach { items, max_concurrency: it.max_concurrency })
+            }
+            Some(Items::Expression(source)) => {
+                let at = join(pointer, "forEach");
+                let items = self.expression(source, &at, around, Wanted::List, Seen::Before)?;
+                let items = LoadedItems::Expression(items);
+                Some(LoopKind::ForEach { items, max_concurrency: it.max_concurrency })
+            }
+            None => {
+                let until = match &it.until {
+                    Some(source) => {
+                        let at = join(pointer, "until");
+                        Some(self.expression(source, &at, after, Wanted::Bool, Seen::Before)?)
+                    }
+                    None => None,
+                };
+                Some(LoopKind::RepeatUntil {
+                    max_iterations: it.max_iterations.unwrap_or(1),
+                    until,
+                    judge: it.until_agent.as_ref().and_then(|name| agents.get(name)).cloned(),
+                    delay: it.delay,
+                })
+            }
+        }
+    }
+
+    fn outputs(&mut self, workflow: &Workflow) -> Vec<(String, Expression)> {
+        let known = Known { steps: known_steps(workflow, &workflow.steps), inputs: workflow.inputs.as_ref() };
+        let around = Around { known, before: Vec::new() };
+        let mut outputs = Vec::new();
+        for (name, source) in &workflow.outputs {
+            let at = join("/outputs", name);
+            let compiled = self.expression(source, &at, &around, Wanted::Anything, Seen::All);
+            outputs.extend(compiled.map(|expression| (name.clone(), expression)));
+        }
+        outputs
+    }
+
+    fn expression(
+        &mut self,
+        source: &str,
+        pointer: &str,
+        around: &Around<'_>,
+        wanted: Wanted,
+        seen: Seen,
+    ) -> Option<Expression> {
+        let place = self.places.of(pointer);
+        match Expression::compile(source, around.known.steps.keys().copied()) {
+            Ok(expression) => {
+                let ok = self.findings(&expression, around, wanted, seen, |offset| (source, place, offset));
+                ok.then_some(expression)
+            }
+            Err(error) => {
+                self.syntax(&error, source, place);
+                None
+            }
+        }
+    }
+
+    fn template(&mut self, text: &str, pointer: &str, around: &Around<'_>) -> Option<Template> {
+        let place = self.places.of(pointer);
+        let ids: Vec<&str> = around.known.steps.keys().copied().collect();
+        match Template::compile(text, &ids) {
+            Ok(template) => {
+                let mut ok = true;
+                for (expression, start) in template.expressions() {
+                    let at = |offset| (text, place, start + offset);
+                    ok &= self.findings(expression, around, Wanted::Anything, Seen::Before, at);
+                }
+                ok.then_some(template)
+            }
+            Err(error) => {
+                self.syntax(&error, text, place);
+                None
+            }
+        }
+    }
+
+    fn syntax(&mut self, error: &CelSyntax, text: &str, place: Place) {
+        let place = inside(self.text, place, text, error.offset);
+        self.problems.error(Code::CelSyntax, place, format!("not an expression: {}", error.message));
+    }
+
+    /// Whether there is no error among what is found.
+    fn findings<'t>(
+        &mut self,
+        expression: &Expression,
+        around: &Around<'_>,
+        wanted: Wanted,
+        seen: Seen,
+        at: impl Fn(usize) -> (&'t str, Place, usize),
+    ) -> bool {
+        let checked = expression.check(&around.known, wanted);
+        let place = |offset: usize| {
+            let (text, place, offset) = at(offset);
+            inside(self.text, place, text, offset)
+        };
+        let mut ok = true;
+        for finding in checked.findings {
+            ok &= finding.severity != Severity::Error;
+            let place = place(finding.offset);
+            let problem = match finding.severity {
+                Severity::Error => self.problems.error(finding.code, place, finding.message),
+                Severity::Warning => self.problems.warning(finding.code, place, finding.message),
+            };
+            problem.hint = finding.hint;
+        }
+        for (id, offset) in checked.steps {
+            if seen == Seen::Before && !around.before.contains(&id.as_str()) {
+                let message = format!("step `{id}` may not have finished: this step does not depend on it");
+                self.problems
+                    .warning(Code::CelUnknownStep, place(offset), message)
+                    .hint(format!("add `{id}` to `dependsOn`"));
+            }
+        }
+        ok
+    }
+}
+
+/// Which steps an expression can count on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// Those before it.
+    Before,
+    /// Every step of the document.
+    All,
+}
+
+/// What the steps of one list give.
+fn known_steps<'a>(workflow: &'a Workflow, steps: &'a [Step]) -> BTreeMap<&'a str, KnownStep<'a>> {
+    steps.iter().map(|step| (step.id.as_str(), known_step(workflow, step))).collect()
+}
+
+fn known_step<'a>(workflow: &'a Workflow, step: &'a Step) -> KnownStep<'a> {
+    let by_agent = |name: Option<&String>| match name
+        .and_then(|name| workflow.agents.get(name))
+        .and_then(|agent| agent.result_schema.as_ref())
+    {
+        Some(schema) => KnownStep::Schema(schema),
+        None => KnownStep::Nothing,
+    };
+    match (&step.include, &step.repeat) {
+        (Some(_), _) => KnownStep::Anything,
+        (None, None) => by_agent(step.agent.as_ref()),
+        (None, Some(it)) if it.for_each.is_some() => KnownStep::Items,
+        (None, Some(it)) if it.steps.is_empty() => by_agent(step.agent.as_ref()),
+        // The last step that completed, whichever that was.
+        (None, Some(_)) => KnownStep::Anything,
+    }
+}
+
+/// The place of a byte inside a value. Quotes, indentation and line breaks stand between the two, so the line of the
+/// value is looked for in the source, from where the value begins.
+fn inside(source: &str, place: Place, value: &str, offset: usize) -> Place {
+    let offset = (0..=offset.min(value.len())).rev().find(|at| value.is_char_boundary(*at)).unwrap_or(0);
+    let line_start = value[..offset].rfind('\n').map_or(0, |at| at + 1);
+    let line = value[line_start..].lines().next().unwrap_or_default().trim_end();
+    let within = value[line_start..offset].chars().count();
+    if line.trim().is_empty() {
+        return place;
+    }
+    for (index, text) in source.lines().enumerate().skip(place.line.saturating_sub(1) as usize) {
+        // Of the first line, only what follows the place.
+        let from = match index + 1 == place.line as usize {
+            true => text
+                .char_indices()
+                .nth(place.column.saturating_sub(1) as usize)
+                .map_or(text.len(), |(at, _)| at),
+            false => 0,
+        };
+        if let Some(found) = text[from..].find(line) {
+            let column = text[..from + found].chars().count() + within + 1;
+            let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+            return Place { line: count(index + 1), column: count(column) };
+        }
+        // A value does not begin far below its place.
+        if index > place.line as usize + value.lines().count() + 1 {
+            break;
+        }
+    }
+    place
+}
