@@ -197,13 +197,13 @@ fn output_mode(at: &LoopPlace) -> OutputMode {
 
 /// Of the last item that completed, or of all of them.
 fn content(items: &[ItemState], mode: OutputMode) -> (String, Shown) {
-    let completed = items.iter().enumerate().filter_map(|(index, state)| {
+    let mut completed = items.iter().enumerate().filter_map(|(index, state)| {
         let ended = state.ended.as_ref().filter(|ended| ended.status == StepStatus::Completed)?;
         Some((index, ended))
     });
     match mode {
         OutputMode::Last => {
-            (completed.last().map(|(_, ended)| ended.content.clone()).unwrap_or_default(), Shown::Capped)
+            (completed.next_back().map(|(_, ended)| ended.content.clone()).unwrap_or_default(), Shown::Capped)
         }
         OutputMode::Cumulative => {
             let all: Vec<String> =
