@@ -73,10 +73,13 @@ pub enum SchemaCommand {
         /// The schema: JSON, `@FILE`, or a file's path
         schema: String,
     },
-    /// Print the JSON Schema of a dialect's output
+    /// Print the JSON Schema of a dialect's output, or of the lines it reads
     Print {
         #[arg(value_enum)]
         dialect: DialectName,
+        /// Of a client's lines (`--input-format stream-json`)
+        #[arg(long)]
+        input: bool,
     },
 }
 

@@ -3,19 +3,32 @@
 use tenon_contract::{Schema, SchemaError};
 use tenon_core::{ErrorClass, exit_code};
 use tenon_model::{Target, adapt};
+use tenon_wire::Dialect;
 
 use crate::args::SchemaCommand;
 use crate::manual::print;
+use crate::run::usage_error;
 use crate::stderr::line;
 use crate::surroundings;
+use crate::usage::UsageError;
 
 pub fn main(command: SchemaCommand) -> u8 {
     match command {
         SchemaCommand::Check { schema } => check(&schema),
-        SchemaCommand::Print { dialect } => {
-            let schema = tenon_wire::published_schema(dialect.into());
-            print(format!("{schema:#}\n").as_bytes())
+        SchemaCommand::Print { dialect, input: false } => {
+            print(format!("{:#}\n", tenon_wire::published_schema(dialect.into())).as_bytes())
         }
+        SchemaCommand::Print { dialect, input: true } => print_input(dialect.into()),
+    }
+}
+
+fn print_input(dialect: Dialect) -> u8 {
+    match tenon_wire::published_input_schema(dialect) {
+        Some(schema) => print(format!("{schema:#}\n").as_bytes()),
+        None => usage_error(&UsageError::new(format!(
+            "the `{}` dialect has no `--input-format stream-json`, and no lines to describe",
+            dialect.name()
+        ))),
     }
 }
 

@@ -55,6 +55,8 @@ mod permissions;
 mod pipes;
 #[path = "all/providers.rs"]
 mod providers;
+#[path = "all/published_lines.rs"]
+mod published_lines;
 #[path = "all/replay.rs"]
 mod replay;
 #[path = "all/result_file.rs"]
@@ -88,6 +90,7 @@ use tenon_testkit::{Tenon, Wire};
 
 /// The binary under test, in a folder and a home of its own.
 fn tenon() -> Tenon {
+    tenon_testkit::watch_lines(published_lines::check);
     Tenon::new(env!("CARGO_BIN_EXE_tenon"))
 }
 

@@ -49,7 +49,7 @@ pub use chaos::{Chaos, Mischief};
 pub use cli::{Run, Tenon};
 pub use collector::{Collector, Manner, Measurement, Span};
 pub use mcp::{McpHttp, McpScript, TINY_PNG, logged, serve_mcp_if_asked};
-pub use process::{Running, Signal};
+pub use process::{Running, Signal, watch_lines};
 pub use reply::{Gate, Reply, reply};
 pub use scrub::scrub;
 pub use serde_json::{Value, json};

@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -18,6 +18,14 @@ const LINE_LIMIT: Duration = Duration::from_secs(30);
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 /// How often the end of the process is looked for.
 const EXIT_POLL: Duration = Duration::from_millis(2);
+
+static WATCH: OnceLock<fn(&Value)> = OnceLock::new();
+
+/// Every line that a test of this process sends as JSON is shown to this function, which panics over one that should
+/// not be. The first call counts.
+pub fn watch_lines(watch: fn(&Value)) {
+    let _ = WATCH.set(watch);
+}
 
 /// A signal a test sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +75,12 @@ impl Running {
         let _ = stdin.send(bytes.as_ref().to_vec());
     }
 
-    /// Puts one JSON line into stdin.
+    /// Puts one JSON line into stdin, after `watch_lines` has seen it.
     #[track_caller]
     pub fn write_json(&mut self, line: &Value) {
+        if let Some(watch) = WATCH.get() {
+            watch(line);
+        }
         self.write(format!("{line}\n"));
     }
 

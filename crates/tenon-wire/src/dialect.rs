@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tenon_core::{Event, Id};
 
-use crate::{gemini, openai, qwen};
+use crate::{gemini, input, openai, qwen};
 
 /// The version of the wire formats, in the first line of every run and in the published schemas. It
 /// grows when a field changes its meaning or goes away, not when one is added.
@@ -26,6 +26,14 @@ pub fn published_schema(dialect: Dialect) -> Value {
         Dialect::Claude => qwen::claude_schema(),
         Dialect::Gemini => gemini::published_schema(),
         Dialect::OpenAi => openai::published_schema(),
+    }
+}
+
+/// JSON Schema (2020-12) of a client's lines; `None` for the dialect that reads none.
+pub fn published_input_schema(dialect: Dialect) -> Option<Value> {
+    match dialect {
+        Dialect::Qwen | Dialect::Claude | Dialect::OpenAi => Some(input::published_schema(dialect.name())),
+        Dialect::Gemini => None,
     }
 }
 

@@ -30,7 +30,7 @@ mod values;
 pub use cap::TOOL_OUTPUT_CAP;
 pub use dialect::{
     Dialect, Encoder, EncoderOptions, Format, Lifetime, SCHEMA_VERSION, UnknownDialect, encoder,
-    published_schema,
+    published_input_schema, published_schema,
 };
 pub use openai::PROTOCOL_VERSION;
 pub use reply::{Cancelled, CommandTold, HintItem, HintStatus, Question, Replies, Suggestion};

@@ -4,6 +4,12 @@
 
 #[path = "all/golden.rs"]
 mod golden;
+#[path = "all/input_corpus.rs"]
+mod input_corpus;
+#[path = "all/input_lines.rs"]
+mod input_lines;
+#[path = "all/input_schema.rs"]
+mod input_schema;
 #[path = "all/lines.rs"]
 mod lines;
 #[path = "all/properties.rs"]

@@ -37,7 +37,7 @@ fn thousands_are_listed_and_found() {
 fn folders_with_the_same_name_do_not_mix() {
     let home = Home::new();
     write(&home.create(1), [user("go")]);
-    let twin = Path::new("/work-project");
+    let twin = Path::new("/home-someone-project");
     assert_eq!(tenon_session::Place::of(home.path(), twin), home.place());
     let mut other = head(2);
     other.cwd = twin.to_owned();

@@ -1,7 +1,7 @@
 //! What is said to the model: a user message, the seed's chat request, or a plain OpenAI request.
 
 use serde_json::{Map, Value};
-use tenon_core::{Message, Part, Role, ToolCall, ToolResult};
+use tenon_core::{Media, Message, Part, Role, ToolCall, ToolResult};
 
 use super::line::{InputError, text};
 
@@ -173,16 +173,22 @@ pub(super) fn openai_request(fields: &Map<String, Value>) -> Result<Turn, InputE
     };
     let mut history: Vec<Message> = Vec::new();
     let mut system = Vec::new();
+    // What a user said last, until something follows it.
+    let mut asked: Option<Vec<InputPart>> = None;
     for (at, message) in messages.iter().enumerate() {
         let place = |error: InputError| InputError::new(format!("`messages[{at}]`: {error}"));
         let Value::Object(message) = message else {
             return Err(place(InputError::new("a message must be an object")));
         };
-        match text(message, "role").map_err(place)?.as_deref() {
+        let role = text(message, "role").map_err(place)?;
+        if !matches!(role.as_deref(), Some("system" | "developer"))
+            && let Some(earlier) = asked.take()
+        {
+            history.push(said_before(earlier).map_err(place)?);
+        }
+        match role.as_deref() {
             Some("system" | "developer") => system.extend(content_parts(content(message)).map_err(place)?),
-            Some("user") => {
-                history.push(Message::user(plain(&content_parts(content(message)).map_err(place)?)))
-            }
+            Some("user") => asked = Some(content_parts(content(message)).map_err(place)?),
             Some("assistant") => history.push(assistant(message).map_err(place)?),
             Some("tool") => {
                 let result = tool_result(message).map_err(place)?;
@@ -195,12 +201,11 @@ pub(super) fn openai_request(fields: &Map<String, Value>) -> Result<Turn, InputE
             None => return Err(place(InputError::new("`role` is missing"))),
         }
     }
-    let asked = history.pop().filter(|last| last.role == Role::User && !is_results(last));
     let Some(asked) = asked else {
         return Err(InputError::new("the last of `messages` must be a user's"));
     };
     let mut parts: Vec<InputPart> = system;
-    parts.push(InputPart::Text(asked.text()));
+    parts.extend(asked);
     Ok(Turn {
         session: if history.is_empty() { SessionRef::Current } else { SessionRef::New },
         parts,
@@ -209,6 +214,23 @@ pub(super) fn openai_request(fields: &Map<String, Value>) -> Result<Turn, InputE
         protocol_version: protocol_version(fields)?,
         ..Turn::default()
     })
+}
+
+/// What a user said in an earlier turn, as the model is shown it again.
+fn said_before(parts: Vec<InputPart>) -> Result<Message, InputError> {
+    let parts = parts.into_iter().map(|part| match part {
+        InputPart::Text(text) => Ok(Part::Text { text }),
+        InputPart::File(FileData::Inline { data, mime }) => {
+            Ok(Part::Media(Media { mime, data: data.into() }))
+        }
+        InputPart::File(FileData::Path { path, .. }) => {
+            Err(InputError::new(format!("`{path}`: a file by its path can only be in the last message")))
+        }
+        InputPart::FunctionResponse { .. } => {
+            Err(InputError::new("what a function answered belongs into a message with the role `tool`"))
+        }
+    });
+    Ok(Message { role: Role::User, parts: parts.collect::<Result<_, _>>()? })
 }
 
 /// The call that is answered: named, or quoted as the request it was.
@@ -453,7 +475,13 @@ fn options(fields: &Map<String, Value>) -> Result<RequestOptions, InputError> {
         ),
         Some(_) => return Err(InputError::new("`tool_overrides` must be a list of tool names")),
     };
-    let limit = inner.get("max_tokens").or_else(|| fields.get("max_tokens"));
+    let max_output_tokens = match inner.get("max_tokens").or_else(|| fields.get("max_tokens")) {
+        None | Some(Value::Null) => None,
+        Some(limit) => match limit.as_u64() {
+            Some(limit) => Some(limit),
+            None => return Err(InputError::new("`max_tokens` must be a whole number")),
+        },
+    };
     let model = match text(inner, "model")? {
         Some(model) => Some(model),
         None => text(fields, "model")?,
@@ -462,7 +490,7 @@ fn options(fields: &Map<String, Value>) -> Result<RequestOptions, InputError> {
         model,
         temperature: number("temperature")?,
         top_p: number("top_p")?,
-        max_output_tokens: limit.and_then(Value::as_u64),
+        max_output_tokens,
         tools,
     })
 }
