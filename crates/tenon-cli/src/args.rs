@@ -32,6 +32,11 @@ pub enum Command {
         #[command(subcommand)]
         command: SchemaCommand,
     },
+    /// Check and draw workflows, documents of many agents
+    Flow {
+        #[command(subcommand)]
+        command: crate::flow_args::FlowCommand,
+    },
     /// List, show or delete what earlier runs left to be resumed
     Sessions {
         /// The sessions of this folder

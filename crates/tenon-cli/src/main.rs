@@ -10,6 +10,8 @@ mod dialect;
 mod doctor;
 mod doctor_report;
 mod exit_code;
+mod flow_args;
+mod flow_command;
 mod input;
 mod log;
 mod manual;
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
     let code = match cli.command {
         None => run::main(cli.run),
         Some(args::Command::Schema { command }) => schema_command::main(command),
+        Some(args::Command::Flow { command }) => flow_command::main(command),
         Some(args::Command::Sessions { cwd, command }) => sessions_command::main(cwd, command),
         Some(args::Command::Trust { show, remove }) => trust_command::main(show, remove),
         Some(args::Command::Doctor { report }) => doctor::main(report.as_deref()),

@@ -6,7 +6,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use crate::document::Place;
 
@@ -72,6 +73,7 @@ codes! {
     IncludeCollision = "include_collision",
     SchemaInvalid = "schema_invalid",
     UnknownTool = "unknown_tool",
+    UnknownModel = "unknown_model",
     CelSyntax = "cel_syntax",
     CelType = "cel_type",
     CelUnknownStep = "cel_unknown_step",
@@ -86,7 +88,7 @@ pub enum Severity {
 }
 
 /// One problem of a document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     pub code: Code,
     pub severity: Severity,
@@ -98,8 +100,29 @@ pub struct Diagnostic {
     pub message: String,
     pub hint: Option<String>,
     /// The line itself, with a caret under the column.
-    #[serde(skip)]
     pub snippet: String,
+}
+
+impl Serialize for Diagnostic {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Diagnostic", 8)?;
+        object.serialize_field("code", &self.code)?;
+        object.serialize_field("category", self.code.category())?;
+        object.serialize_field("severity", &self.severity)?;
+        object.serialize_field("file", &self.file)?;
+        object.serialize_field("line", &self.line)?;
+        object.serialize_field("column", &self.column)?;
+        object.serialize_field("message", &self.message)?;
+        object.serialize_field("hint", &self.hint)?;
+        object.end()
+    }
+}
+
+impl Code {
+    /// The category of the format's own suite that covers it.
+    pub fn category(self) -> &'static str {
+        if self <= Code::Validation { self.text() } else { Code::Validation.text() }
+    }
 }
 
 impl Diagnostic {

@@ -48,10 +48,21 @@ pub fn load(file: &Path, options: &LoadOptions) -> Result<LoadedWorkflow, LoadEr
 }
 
 /// What the documents may count on.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct LoadOptions {
     /// Tools beside the built-in ones and those of servers (`mcp__…`).
     pub tools: BTreeSet<String>,
+    doubt: Option<Doubt>,
+}
+
+/// Why a model would not answer, if there is a reason to think so.
+type Doubt = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+impl LoadOptions {
+    /// What is said of each model that a document names. It only warns: models are settled by a run.
+    pub fn doubt_model(&mut self, doubt: impl Fn(&str) -> Option<String> + Send + Sync + 'static) {
+        self.doubt = Some(Box::new(doubt));
+    }
 }
 
 /// Why there is nothing to run.

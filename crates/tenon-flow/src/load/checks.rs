@@ -37,6 +37,7 @@ pub(super) fn check(
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut check = Check { problems: Problems::new(file, text), places: &places, text, file, folder };
     check.read_references(&mut workflow);
+    check.models(loader, &workflow);
     let agents = check.agents(loader, &workflow);
     let inputs = workflow.inputs.as_ref().and_then(|schema| check.schema(schema, "/inputs", "`inputs`"));
     let steps = check.steps(loader, &workflow, &agents);
@@ -113,6 +114,27 @@ impl Check<'_> {
                 if code == Code::RefMissing {
                     problem.hint("a text that begins with `@` names a file, relative to the document");
                 }
+            }
+        }
+    }
+
+    fn models(&mut self, loader: &Loader<'_>, workflow: &Workflow) {
+        let Some(doubt) = &loader.options.doubt else { return };
+        let of_agents = workflow.agents.iter().filter_map(|(name, agent)| {
+            Some((agent.model.as_ref()?, format!("{}/model", join("/agents", name))))
+        });
+        let of_steps = workflow.steps.iter().enumerate().flat_map(|(index, step)| {
+            let inner = step.repeat.iter().flat_map(|it| &it.steps).enumerate();
+            let inner =
+                inner.map(move |(at, inner)| (inner, format!("/steps/{index}/loop/steps/{at}/model")));
+            std::iter::once((step, format!("/steps/{index}/model")))
+                .chain(inner)
+                .filter_map(|(step, pointer)| Some((step.model.as_ref()?, pointer)))
+        });
+        for (model, pointer) in of_agents.chain(of_steps) {
+            if let Some(reason) = doubt(model) {
+                let message = format!("the model `{}` may not answer: {reason}", quoted(model));
+                self.problems.warning(Code::UnknownModel, self.places.of(&pointer), message);
             }
         }
     }

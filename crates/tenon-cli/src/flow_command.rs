@@ -1,0 +1,99 @@
+//! `tenon flow validate`: documents are checked without a model, a key or a session.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tenon_config::{ChoiceError, ModelFlags, ProjectTrust, Sources, choose_model};
+use tenon_core::{ErrorClass, Failure, exit_code};
+use tenon_flow::{Diagnostic, LoadError, LoadOptions, LoadedWorkflow, load};
+
+use crate::flow_args::{FlowCommand, ReportFormat};
+use crate::manual::print;
+use crate::stderr::{Level, Reporter};
+use crate::surroundings;
+
+pub fn main(command: FlowCommand) -> u8 {
+    match command {
+        FlowCommand::Validate { files, format } => validate(&files, format),
+    }
+}
+
+/// Tools and models as this machine knows them. Models only warn: which one answers is settled when a run begins.
+pub fn load_options() -> LoadOptions {
+    let here = surroundings::collect(None);
+    let settings =
+        tenon_config::load(&here, &Sources::all(), ProjectTrust::Pinned).map(|loaded| loaded.settings);
+    let mut options = LoadOptions::default();
+    if let Ok(settings) = settings {
+        options.doubt_model(move |name| {
+            let flags = ModelFlags { model: Some(name), ..ModelFlags::default() };
+            match choose_model(flags, &settings, &here.env) {
+                Ok(choice) if name.contains('/') && !name.starts_with(&format!("{}/", choice.provider)) => {
+                    Some(format!(
+                        "no provider is called `{}`, so `{}` is asked",
+                        before(name),
+                        choice.provider
+                    ))
+                }
+                Ok(_) => None,
+                Err(ChoiceError::NoCredentials { message, .. } | ChoiceError::Config { message, .. }) => {
+                    Some(message)
+                }
+            }
+        });
+    }
+    options
+}
+
+fn before(name: &str) -> &str {
+    name.split('/').next().unwrap_or(name)
+}
+
+fn validate(files: &[PathBuf], format: ReportFormat) -> u8 {
+    let options = load_options();
+    let mut code = 0;
+    let mut report = String::new();
+    let mut found: Vec<Diagnostic> = Vec::new();
+    for file in files {
+        match load(file, &options) {
+            Ok(workflow) => {
+                found.extend(workflow.warnings.clone());
+                report.push_str(&told(&workflow.warnings));
+                report.push_str(&verdict(file, &workflow));
+            }
+            Err(LoadError::Invalid(problems)) => {
+                report.push_str(&told(&problems));
+                let errors = problems.iter().filter(|problem| problem.is_error()).count();
+                let plural = if errors == 1 { "" } else { "s" };
+                report.push_str(&format!("not valid: {} ({errors} problem{plural})\n", file.display()));
+                found.extend(problems);
+                code = exit_code(ErrorClass::Config);
+            }
+            Err(error @ LoadError::Unreadable { .. }) => {
+                let failure = Failure::new(ErrorClass::Input, error.to_string());
+                Reporter { level: Level::Quiet, heartbeats: false, is_terminal: false }.failure(&failure);
+                return failure.exit_code();
+            }
+        }
+    }
+    let text = match format {
+        ReportFormat::Text => report,
+        ReportFormat::Json => format!("{}\n", as_json(&found)),
+    };
+    print(text.as_bytes()).max(code)
+}
+
+/// Each problem with its line, a blank line after it.
+fn told(found: &[Diagnostic]) -> String {
+    found.iter().map(|problem| format!("{problem}\n\n")).collect()
+}
+
+fn verdict(file: &Path, workflow: &LoadedWorkflow) -> String {
+    let steps = workflow.steps.len();
+    let plural = if steps == 1 { "" } else { "s" };
+    format!("ok: {} ({steps} step{plural})\n", file.display())
+}
+
+pub fn as_json(found: &[Diagnostic]) -> Value {
+    json!({ "diagnostics": found })
+}
