@@ -15,6 +15,9 @@ Call it by itself once the work is done. Everything else you write is discarded.
 const WITH_RESPONSE_FORMAT: &str = "The task ends with your final answer: one JSON object that fits the JSON Schema below, with no text around it \
 and no code fence. Use the tools first where the task needs them; while you still work, write nothing.\n{schema}";
 
+const WITH_RESULT: &str = "The task ends with an accepted call to the tool `{tool}`, whose arguments are its result. Without one it has failed, \
+whatever else you did. What you write on the way is kept as notes for people.";
+
 const WITHOUT_CONTRACT: &str =
     "When the work is done, answer with the result itself, in plain text and without preamble.";
 
@@ -31,6 +34,8 @@ pub enum HowToAnswer<'a> {
     InText,
     /// With an accepted call of this tool.
     ByCalling(&'a str),
+    /// The same where what is written beside the call is kept too.
+    BySubmitting(&'a str),
     /// With JSON that fits this schema.
     InJson(&'a Value),
 }
@@ -48,6 +53,7 @@ pub fn system_prompt(
     };
     let ending = match answer {
         HowToAnswer::ByCalling(tool) => Some(WITH_CONTRACT.replace("{tool}", tool)),
+        HowToAnswer::BySubmitting(tool) => Some(WITH_RESULT.replace("{tool}", tool)),
         HowToAnswer::InJson(schema) => Some(WITH_RESPONSE_FORMAT.replace("{schema}", &schema.to_string())),
         HowToAnswer::InText => replace.is_none().then(|| WITHOUT_CONTRACT.to_owned()),
     };

@@ -90,6 +90,7 @@ pub use mention::Mentioned;
 pub use net::NetOptions;
 pub use output::OutputStore;
 pub use paths::PathError;
+pub use media::from_bytes as media_from_bytes;
 pub use permission::{AllowedBy, Forbidden, PermissionOptions, Permissions, Verdict};
 pub use registry::{Alias, Offered, Registry, Selection, TakenName, WeakRegistry};
 pub use rule::{Rule, RuleError, known_tool_names, split_rules};

@@ -17,7 +17,7 @@ const LENIENT: GeneralPurposeConfig =
 
 /// What the model is shown, or why not, worded to follow a colon. The type is the one that the bytes show,
 /// where they show one: providers compare, and servers are careless.
-pub(crate) fn from_bytes(mime: &str, bytes: &[u8]) -> Result<Media, &'static str> {
+pub fn from_bytes(mime: &str, bytes: &[u8]) -> Result<Media, &'static str> {
     if bytes.is_empty() {
         return Err("it is empty");
     }

@@ -1,0 +1,380 @@
+//! One step, one run of an agent: what the agent is made of, and what its outcome means for the step.
+//!
+//! A step's agent is made like a sub-agent, from a template that the caller fills in, and never has more tools, a freer mode or
+//! a larger budget than the run. `resultSchema` is a contract like that of a single run; what the model says in its turns is the
+//! step's `content`. The prompt is made in `prompt.rs`, isolation in `isolation.rs`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tenon_agent::{
+    AgentTemplate, Assignment, Cap, Folder, HowToAnswer, Limits, Memory, NamedModel, OF_THE_RUN, SetBy, Stop,
+    Subagents, run, system_prompt,
+};
+use tenon_contract::{Contract, SUBMIT_RESULT};
+use tenon_core::{
+    BoxFut, Cancel, Ending, ErrorClass, EventSink, Failure, Media, Message, Outcome, Part,
+    Sampling, ToolSpec, TraceContext, TurnJournal, TurnRecord,
+};
+use tenon_tools::{Offered, Permissions, Registry};
+
+use crate::context_files::{FileContent, read_context_files};
+use crate::event::FlowEmitter;
+use crate::isolation::{FolderTools, Kept, WORKTREE, Worktree, Worktrees};
+use crate::prompt::{PromptParts, prompt};
+use crate::step_events::{self, StepSink};
+use crate::tool_aliases::{VERSION_1_TOOLS, own_name};
+use crate::{
+    AgentRequest, JsonText, LoadedAgent, LoadedWorkflow, ModelWish, Notice, Purpose, Spent, StepError,
+    StepErrorClass, StepKey, StepOutcome, StepOutput, StepRunner, ToolChoice, included,
+};
+
+/// What is said of a step that had to submit a result and did not. Other programs match on it.
+pub const NEVER_SUBMITTED: &str = "resultSchema defined but submit_result never called";
+/// Reminders for a model that stops without submitting.
+const NUDGES: u32 = 1;
+/// The name of an agent without one, for hooks.
+const ANONYMOUS: &str = "default";
+/// Between the texts of two turns.
+const BETWEEN_TURNS: &str = "\n\n";
+
+/// Which model a step asks.
+pub trait StepModels: Send + Sync {
+    /// `retries` is how often one request may be repeated after a transport error, where the document says so.
+    fn model(&self, wish: &ModelWish, retries: Option<u32>) -> Result<NamedModel, String>;
+}
+
+/// What steps are made of.
+#[derive(Clone)]
+pub struct StepParts {
+    pub template: AgentTemplate,
+    /// All tools of the run. A document can only restrict them.
+    pub registry: Registry,
+    pub models: Arc<dyn StepModels>,
+    /// Standing instructions, which hold for every step.
+    pub memory: Vec<Memory>,
+    /// Agents that a step's agent may ask for help, if any.
+    pub subagents: Option<Arc<Subagents>>,
+    /// What the caller wants every step to know.
+    pub context: Option<String>,
+    /// For `options.isolation`.
+    pub worktrees: Option<Worktrees>,
+    /// The run's place in a distributed trace, when there is one.
+    pub trace: Option<TraceContext>,
+    /// Where the agents' own events go besides: telemetry.
+    pub sink: Arc<dyn EventSink>,
+}
+
+/// Runs the agents of a workflow.
+pub struct AgentSteps {
+    flow: Arc<LoadedWorkflow>,
+    parts: StepParts,
+    events: Arc<FlowEmitter>,
+}
+
+impl AgentSteps {
+    pub fn new(flow: Arc<LoadedWorkflow>, parts: StepParts, events: Arc<FlowEmitter>) -> AgentSteps {
+        parts.registry.answer_to(&VERSION_1_TOOLS);
+        AgentSteps { flow, parts, events }
+    }
+
+    async fn run_step(&self, key: StepKey, request: AgentRequest, cancel: Cancel) -> StepOutcome {
+        let Some(document) = included(&self.flow, &request.agent.document) else {
+            let message = format!("the document of `{}` is not there", request.step_id);
+            return failed(StepError::new(StepErrorClass::Internal, message));
+        };
+        let agent = request.agent.name.as_deref().and_then(|name| document.agents.get(name));
+        let sink = Arc::new(StepSink::new(
+            Arc::clone(&self.events),
+            Arc::clone(&self.parts.sink),
+            request.step_id.clone(),
+            request.agent.name.clone(),
+            key.to_string(),
+        ));
+        let worktree = match self.isolate(&key, &request, &sink).await {
+            Ok(worktree) => worktree,
+            Err(why) => {
+                let message = format!("isolation setup: {why}");
+                return failed(StepError::new(StepErrorClass::Isolation, message));
+            }
+        };
+        let outcome = self.run_agent(&key, &request, &document, agent, worktree.as_ref(), &sink, cancel).await;
+        if let Some(worktree) = worktree {
+            match worktree.finish().await {
+                Kept::Nothing => {}
+                Kept::Branch(name) => sink.message(format!("what the step changed is on the branch `{name}`")),
+                Kept::Folder { path, why } => sink.message(format!(
+                    "what the step changed is left in `{}`, because it could not be committed: {why}",
+                    path.display()
+                )),
+            }
+        }
+        outcome
+    }
+
+    async fn isolate(
+        &self,
+        key: &StepKey,
+        request: &AgentRequest,
+        sink: &StepSink,
+    ) -> Result<Option<Worktree<'_>>, String> {
+        // A judge reads; what it judges is in its prompt.
+        let Some(wanted) = request.isolation.as_deref().filter(|_| request.purpose == Purpose::Work) else {
+            return Ok(None);
+        };
+        match (&self.parts.worktrees, wanted) {
+            (_, "") => Ok(None),
+            (Some(worktrees), WORKTREE) => worktrees.add(&key.to_string()).await.map(Some),
+            _ => {
+                sink.message(format!("there is no `isolation: {wanted}` here, so the step is not isolated"));
+                Ok(None)
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one step has this many sides")]
+    async fn run_agent(
+        &self,
+        key: &StepKey,
+        request: &AgentRequest,
+        document: &LoadedWorkflow,
+        agent: Option<&Arc<LoadedAgent>>,
+        worktree: Option<&Worktree<'_>>,
+        sink: &Arc<StepSink>,
+        cancel: Cancel,
+    ) -> StepOutcome {
+        let parts = &self.parts;
+        let model = match parts.models.model(&request.model, request.transport_retries) {
+            Ok(model) => model,
+            Err(why) => return failed(StepError::new(StepErrorClass::Config, why)),
+        };
+        let (folder, permissions) = match self.workplace(worktree) {
+            Ok(place) => place,
+            Err(failure) => return failed(as_step_error(&failure)),
+        };
+        let files_from = worktree.map_or_else(|| document.folder.clone(), |it| it.place_of(&document.folder));
+        let files = context_files(files_from, &request.context_files).await;
+        let schema = agent.and_then(|agent| agent.result.clone());
+        let text = prompt(&PromptParts {
+            request,
+            flow_context: parts.context.as_deref(),
+            result_schema: schema.as_ref().map(tenon_contract::Schema::source),
+            files: &files,
+        });
+        let attached = files.into_iter().filter_map(|file| match file.content {
+            FileContent::Attached(media) => Some(media),
+            FileContent::Text(_) | FileContent::Note(_) => None,
+        });
+        let content = Arc::new(Content::default());
+        let contract = schema.map(Contract::submit_result);
+        let has_contract = contract.is_some();
+        let limits = self.limits(agent);
+        let wants = |spec: &ToolSpec| wants(agent, &spec.name) && !OF_THE_RUN.contains(&spec.name.as_str());
+        let registry = parts.registry.with(wants);
+        for name in listed(agent).into_iter().flatten() {
+            // What a document names is not something to search for.
+            registry.offer(own_name(name), Offered::Always);
+        }
+        let stop = Stop::within(&cancel);
+        let mut assigned = parts.template.agent(Assignment {
+            call_id: key.to_string(),
+            kind: request.agent.name.clone().unwrap_or_else(|| ANONYMOUS.to_owned()),
+            system: self.system(agent, has_contract),
+            prompt: message(text, attached),
+            contract,
+            model: Some(model),
+            sampling: sampling(agent),
+            registry,
+            permissions,
+            folder,
+            limits,
+            journal: Arc::clone(&content) as Arc<dyn TurnJournal>,
+            stop,
+            trace: parts.trace.as_ref().map(|trace| trace.call(&key.to_string()).agent()),
+        });
+        if let Some(subagents) = parts.subagents.as_ref().filter(|_| wants_helpers(agent)) {
+            subagents.offer_to(&mut assigned);
+        }
+        let outcome = run(assigned, Arc::clone(sink) as Arc<dyn EventSink>).await.outcome;
+        let ended = Ended { outcome: &outcome, content: content.text(), has_contract, is_cancelled: cancel.is_cancelled() };
+        ended.as_step(sink)
+    }
+
+    fn workplace(&self, worktree: Option<&Worktree<'_>>) -> Result<(Folder, Permissions), Failure> {
+        match (worktree, &self.parts.worktrees) {
+            (Some(worktree), Some(worktrees)) => {
+                let path = worktree.folder();
+                let FolderTools { permissions, own_tools } = (worktrees.work_in)(&path)?;
+                Ok((Folder::Other { path, own_tools }, permissions))
+            }
+            _ => Ok((Folder::OfTemplate, self.parts.template.permissions.clone())),
+        }
+    }
+
+    fn system(&self, agent: Option<&Arc<LoadedAgent>>, has_contract: bool) -> String {
+        let answer = if has_contract { HowToAnswer::BySubmitting(SUBMIT_RESULT) } else { HowToAnswer::InText };
+        let own = agent.map(|agent| agent.spec.prompt.as_str()).filter(|prompt| !prompt.trim().is_empty());
+        system_prompt(answer, &self.parts.memory, own, None)
+    }
+
+    fn limits(&self, agent: Option<&Arc<LoadedAgent>>) -> Limits {
+        let turns = agent.map_or(crate::DEFAULT_MAX_TURNS, |agent| agent.spec.turns());
+        // Time is the interpreter's to measure: a step's, a loop's, the run's.
+        Limits {
+            turns: Cap::AtMost(turns),
+            turns_set_by: SetBy::Agent,
+            nudges: NUDGES,
+            wall_time: None,
+            ..self.parts.template.limits
+        }
+    }
+}
+
+impl StepRunner for AgentSteps {
+    fn run(&self, key: StepKey, request: AgentRequest, cancel: Cancel) -> BoxFut<'_, StepOutcome> {
+        Box::pin(self.run_step(key, request, cancel))
+    }
+
+    fn tell(&self, notice: Notice) {
+        step_events::tell(&self.events, notice);
+    }
+}
+
+/// An agent's run that is over.
+struct Ended<'a> {
+    outcome: &'a Outcome,
+    content: String,
+    has_contract: bool,
+    is_cancelled: bool,
+}
+
+impl Ended<'_> {
+    fn as_step(self, sink: &StepSink) -> StepOutcome {
+        let Ended { outcome, content, has_contract, is_cancelled } = self;
+        let spent = Spent { usage: outcome.usage(), cost_usd: outcome.cost_usd, turns: outcome.turns };
+        let output = |result| StepOutput { content, result, spent };
+        match &outcome.ending {
+            Ending::Success(success) => {
+                StepOutcome::Completed(output(success.payload.clone().map(JsonText::from)))
+            }
+            Ending::Failure(_) if is_cancelled => StepOutcome::Cancelled(output(None)),
+            // Work that was cut short is still work, unless something else was promised.
+            Ending::Failure(failure) if failure.class == ErrorClass::Turns && !has_contract => {
+                sink.message(format!("the step ends with what it has: {}", failure.message));
+                StepOutcome::Completed(output(None))
+            }
+            Ending::Failure(failure) => {
+                let error = if has_contract { without_result(failure) } else { as_step_error(failure) };
+                StepOutcome::Failed { error, output: output(None) }
+            }
+        }
+    }
+}
+
+/// A step that had to submit a result, in the words that are promised for that.
+fn without_result(failure: &Failure) -> StepError {
+    let attempts = failure.structured.as_ref().map_or(0, |structured| structured.attempts);
+    let class = StepErrorClass::from(failure.class);
+    let message = match failure.class {
+        ErrorClass::Contract | ErrorClass::Turns | ErrorClass::SchemaRetries => NEVER_SUBMITTED,
+        _ => return as_step_error(failure),
+    };
+    let mut message = match attempts {
+        0 => message.to_owned(),
+        1 => format!("{message} with a result that fits: 1 attempt was rejected"),
+        n => format!("{message} with a result that fits: {n} attempts were rejected"),
+    };
+    if failure.class == ErrorClass::Turns {
+        message.push_str(&format!(" ({})", failure.message));
+    }
+    let violations = failure.structured.iter().flat_map(|structured| &structured.violations);
+    let wrong: Vec<String> =
+        violations.map(|violation| format!("{}: {}", violation.path, violation.message)).collect();
+    let hint = match wrong.is_empty() {
+        true => "say in the instructions what is to be submitted, or try another model".to_owned(),
+        false => format!("the last one missed the schema: {}", wrong.join("; ")),
+    };
+    StepError::new(class, message).hint(hint)
+}
+
+fn as_step_error(failure: &Failure) -> StepError {
+    StepError {
+        class: failure.class.into(),
+        message: failure.message.clone(),
+        hint: failure.hint.clone(),
+        retryable: failure.retryable,
+        retry_after_ms: None,
+    }
+}
+
+fn failed(error: StepError) -> StepOutcome {
+    StepOutcome::Failed { error, output: StepOutput::default() }
+}
+
+/// The tools that an agent lists, where it lists any.
+fn listed(agent: Option<&Arc<LoadedAgent>>) -> Option<&Vec<String>> {
+    match agent.map(|agent| &agent.spec.tools) {
+        Some(ToolChoice::Only(names)) => Some(names),
+        Some(ToolChoice::All) | None => None,
+    }
+}
+
+fn wants(agent: Option<&Arc<LoadedAgent>>, tool: &str) -> bool {
+    let names = |list: &[String]| list.iter().any(|name| own_name(name) == tool);
+    listed(agent).is_none_or(|list| names(list))
+        && !agent.is_some_and(|agent| names(&agent.spec.disallowed_tools))
+}
+
+/// Helpers are for agents that ask for them: many agents are what a workflow is for.
+fn wants_helpers(agent: Option<&Arc<LoadedAgent>>) -> bool {
+    listed(agent).is_some() && wants(agent, "agent")
+}
+
+fn sampling(agent: Option<&Arc<LoadedAgent>>) -> Sampling {
+    agent
+        .map(|agent| Sampling { temperature: agent.spec.temperature, top_p: agent.spec.top_p })
+        .unwrap_or_default()
+}
+
+fn message(text: String, attached: impl Iterator<Item = Media>) -> Message {
+    let mut message = Message::user(text);
+    message.parts.extend(attached.map(Part::Media));
+    message
+}
+
+async fn context_files(folder: PathBuf, paths: &[String]) -> Vec<crate::ContextFile> {
+    if paths.is_empty() {
+        return Vec::new();
+    }
+    let paths = paths.to_vec();
+    let read = move || read_context_files(Path::new(&folder), &paths);
+    // Reading cannot panic; should it, the step goes without its files.
+    tokio::task::spawn_blocking(read).await.unwrap_or_default()
+}
+
+/// What the model says in its turns, kept as it comes: the conversation itself may be shortened on the way.
+#[derive(Default)]
+struct Content(Mutex<String>);
+
+impl Content {
+    fn text(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl TurnJournal for Content {
+    fn write(&self, record: TurnRecord) -> BoxFut<'_, io::Result<()>> {
+        if let TurnRecord::ModelTurn { message, .. } = &record {
+            let said = message.text();
+            let mut content = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if !said.is_empty() {
+                if !content.is_empty() {
+                    content.push_str(BETWEEN_TURNS);
+                }
+                content.push_str(&said);
+            }
+        }
+        Box::pin(async { Ok(()) })
+    }
+}

@@ -1,0 +1,122 @@
+//! The files that a step names in `contextFiles`: text for its prompt, images and PDFs as attachments.
+//!
+//! A file that cannot be used does not fail the step: the prompt says what is wrong instead. Files stay inside the folder of
+//! the document, links resolved. Where the text stands in the prompt is `prompt.rs`.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use tenon_core::Media;
+use tenon_tools::media_from_bytes;
+
+/// More is no context.
+const MAX_FILE: u64 = 10 * 1024 * 1024;
+
+/// A file as a step's prompt has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextFile {
+    /// As the document writes it.
+    pub path: String,
+    pub content: FileContent,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileContent {
+    Text(String),
+    Attached(Media),
+    /// What is wrong with it.
+    Note(String),
+}
+
+/// Reads `paths`, which are relative to `folder`. It blocks, and never on a file that is not a regular one.
+pub fn read_context_files(folder: &Path, paths: &[String]) -> Vec<ContextFile> {
+    let read = |path: &String| ContextFile {
+        path: path.clone(),
+        content: content(folder, path).unwrap_or_else(FileContent::Note),
+    };
+    paths.iter().map(read).collect()
+}
+
+fn content(folder: &Path, path: &str) -> Result<FileContent, String> {
+    let unreadable = |error: std::io::Error| format!("(error reading file: {error})");
+    let folder = folder.canonicalize().map_err(unreadable)?;
+    let real = folder.join(path).canonicalize().map_err(unreadable)?;
+    if !real.starts_with(&folder) {
+        return Err("(error: path escapes workflow directory)".to_owned());
+    }
+    // Asked before opening: opening a FIFO would wait for a writer.
+    let meta = fs::metadata(&real).map_err(unreadable)?;
+    if !meta.is_file() {
+        return Err("(error reading file: it is not a regular file)".to_owned());
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(&real)
+        .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err("(error: file exceeds 10 MiB attachment cap)".to_owned());
+    }
+    let extension = real.extension().map(|text| text.to_string_lossy().to_ascii_lowercase());
+    let mime = match extension.as_deref() {
+        Some("png") => "image/png",
+        Some("jpg" | "jpeg") => "image/jpeg",
+        Some("gif") => "image/gif",
+        Some("webp") => "image/webp",
+        Some("pdf") => "application/pdf",
+        _ => return Ok(FileContent::Text(text(&bytes))),
+    };
+    let media = media_from_bytes(mime, &bytes).map_err(|why| format!("(error: {why})"))?;
+    Ok(FileContent::Attached(media))
+}
+
+fn text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
+
+    #[test]
+    fn each_kind_of_file_and_each_thing_that_can_be_wrong() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret"), "s").unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path();
+        fs::create_dir(folder.join("docs")).unwrap();
+        fs::write(folder.join("docs/a.md"), "\u{feff}Text\r\n").unwrap();
+        fs::write(folder.join("bytes.txt"), b"a\xffb").unwrap();
+        fs::write(folder.join("logo.PNG"), PNG).unwrap();
+        fs::write(folder.join("fake.jpg"), "no image").unwrap();
+        fs::write(folder.join("spec.pdf"), "%PDF-1.7").unwrap();
+        fs::write(folder.join("huge.txt"), vec![b'x'; MAX_FILE as usize + 1]).unwrap();
+        std::os::unix::fs::symlink(outside.path().join("secret"), folder.join("link")).unwrap();
+        std::os::unix::fs::symlink("docs/a.md", folder.join("inside")).unwrap();
+        let note = |text: &str| FileContent::Note(text.to_owned());
+        let escapes = note("(error: path escapes workflow directory)");
+        let png = media_from_bytes("image/png", PNG).unwrap();
+        let pdf = media_from_bytes("application/pdf", b"%PDF-1.7").unwrap();
+        let table = [
+            ("docs/a.md", FileContent::Text("Text\r\n".to_owned())),
+            ("inside", FileContent::Text("Text\r\n".to_owned())),
+            ("bytes.txt", FileContent::Text("a\u{fffd}b".to_owned())),
+            ("logo.PNG", FileContent::Attached(png)),
+            ("spec.pdf", FileContent::Attached(pdf)),
+            ("fake.jpg", note("(error: it is no PNG, JPEG, GIF or WebP image)")),
+            ("huge.txt", note("(error: file exceeds 10 MiB attachment cap)")),
+            ("missing", note("(error reading file: No such file or directory (os error 2))")),
+            ("docs", note("(error reading file: it is not a regular file)")),
+            ("link", escapes.clone()),
+            ("../x/../../../../../../../../../../etc/hostname", escapes.clone()),
+            ("/etc/passwd", escapes),
+        ];
+        for (path, wanted) in table {
+            let read = read_context_files(folder, &[path.to_owned()]);
+            assert_eq!(read, [ContextFile { path: path.to_owned(), content: wanted }], "{path}");
+        }
+    }
+}

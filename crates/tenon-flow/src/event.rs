@@ -1,0 +1,365 @@
+//! What happens in a run of a workflow, as it happens: our own versioned format, one JSON object per event.
+//!
+//! Every event has its number, its time and the run's id; `data` has a fixed shape for each type. The schema is published
+//! ([`published_schema`], `schemas/flow-events.json`), and consumers pass over types and fields that they do not know. Events
+//! hold results, so they go to whoever asked for the run and are not kept. Which event follows from what is in
+//! `step_events.rs`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+use tenon_core::{BoxFut, Timestamp};
+
+use crate::report::{ErrorReport, Report, StepReport, Tokens};
+use crate::{JsonText, StepStatus};
+
+/// Of this format and of the object of `json`. It grows when a meaning changes; what is added does not change it.
+pub const SCHEMA_VERSION: u32 = 1;
+
+#[derive(Clone, Debug)]
+pub struct FlowEvent {
+    /// 1, 2, 3 … within one run.
+    pub seq: u64,
+    pub time: Timestamp,
+    pub run_id: Arc<str>,
+    /// `each[3].inner`; none for the run as a whole.
+    pub step_id: Option<String>,
+    /// The key of the document's `agents`.
+    pub agent: Option<String>,
+    pub data: FlowEventData,
+}
+
+#[derive(Clone, Debug)]
+pub enum FlowEventData {
+    PlanReady(PlanReady),
+    WorkflowStart(WorkflowStart),
+    WorkflowEnd(Arc<Report>),
+    StepStart(StepStart),
+    StepProgress(StepProgress),
+    StepEnd(Box<StepReport>),
+    StepSkipped(StepSkipped),
+    AgentTurn(AgentTurn),
+    ToolCall(Box<ToolCallData>),
+    Output(Output),
+    Message(MessageData),
+    Error(ErrorData),
+}
+
+impl FlowEventData {
+    /// Programs match on these names.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            FlowEventData::PlanReady(_) => "plan_ready",
+            FlowEventData::WorkflowStart(_) => "workflow_start",
+            FlowEventData::WorkflowEnd(_) => "workflow_end",
+            FlowEventData::StepStart(_) => "step_start",
+            FlowEventData::StepProgress(_) => "step_progress",
+            FlowEventData::StepEnd(_) => "step_end",
+            FlowEventData::StepSkipped(_) => "step_skipped",
+            FlowEventData::AgentTurn(_) => "agent_turn",
+            FlowEventData::ToolCall(_) => "tool_call",
+            FlowEventData::Output(_) => "output",
+            FlowEventData::Message(_) => "message",
+            FlowEventData::Error(_) => "error",
+        }
+    }
+}
+
+/// The document, before anything runs.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanReady {
+    /// As it was read, with the text of its files in place.
+    pub workflow: Value,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowStart {
+    /// Of this format.
+    pub schema_version: u32,
+    pub name: String,
+    /// Steps of the document; those inside loops and includes are not counted.
+    pub total: u32,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StepStart {
+    /// In the order of its workflow, from 0.
+    pub index: u32,
+    /// Steps of its workflow.
+    pub total: u32,
+    pub loop_type: Option<LoopType>,
+    /// Of a `forEach`: how many items.
+    pub items: Option<u32>,
+    /// Of a repeat-until loop: how many rounds at most.
+    pub max_iterations: Option<u32>,
+    /// Of an include: what is included.
+    pub include: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum LoopType {
+    #[serde(rename = "repeat")]
+    Repeat,
+    #[serde(rename = "forEach")]
+    ForEach,
+}
+
+/// A round or an item of a loop is over.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StepProgress {
+    pub done: u32,
+    /// At most.
+    pub of: u32,
+}
+
+/// A step that will not run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StepSkipped {
+    /// `skipped` or `cancelled`.
+    #[schemars(with = "StatusName")]
+    pub status: StepStatus,
+    pub reason: SkipReason,
+    /// In words.
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SkipReason {
+    ConditionFalse,
+    MissingData,
+    DependencyFailed,
+    RunEnded,
+}
+
+/// A model is asked, or has answered.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentTurn {
+    pub phase: TurnPhase,
+    /// Within the agent, from 1.
+    pub turn: u32,
+    pub model: String,
+    /// What the model said; in the response.
+    pub content: Option<String>,
+    /// In the response.
+    pub usage: Option<Tokens>,
+    /// The tool call that an agent of a step's agent works for.
+    pub parent_call_id: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnPhase {
+    Request,
+    Response,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolCallData {
+    pub phase: CallPhase,
+    pub tool_name: String,
+    pub tool_call_id: String,
+    /// The arguments as the model gave them; at the start.
+    #[schemars(with = "Option<Value>")]
+    pub input: Option<JsonText>,
+    /// What the model is told; at the end.
+    pub output: Option<String>,
+    /// Whether the call failed; at the end.
+    pub is_error: Option<bool>,
+    pub duration_ms: Option<u64>,
+    /// The tool call that an agent of a step's agent works for.
+    pub parent_call_id: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallPhase {
+    Start,
+    End,
+}
+
+/// A piece of what a model writes, as it writes it. Only for those who ask for pieces.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Output {
+    pub delta: String,
+    /// The model thinks; it does not answer.
+    pub reasoning: bool,
+    /// The last piece of its turn.
+    pub done: bool,
+}
+
+/// Something a person should know although the run goes on.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MessageData {
+    pub text: String,
+}
+
+/// Something went wrong and the run goes on: a step is tried again, a judge gave no verdict.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorData {
+    pub error: ErrorReport,
+    /// The step is tried again after this long.
+    pub retry_after_ms: Option<u64>,
+    /// Of a loop whose judge gave no verdict, from 0.
+    pub iteration: Option<u32>,
+}
+
+/// As [`StepStatus`] spells it.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) enum StatusName {
+    Completed,
+    Failed,
+    Skipped,
+    Cancelled,
+}
+
+impl Serialize for FlowEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(7))?;
+        map.serialize_entry("type", self.data.type_name())?;
+        map.serialize_entry("seq", &self.seq)?;
+        map.serialize_entry("time", &self.time.to_iso8601())?;
+        map.serialize_entry("run_id", &*self.run_id)?;
+        map.serialize_entry("step_id", &self.step_id)?;
+        map.serialize_entry("agent", &self.agent)?;
+        match &self.data {
+            FlowEventData::PlanReady(data) => map.serialize_entry("data", data),
+            FlowEventData::WorkflowStart(data) => map.serialize_entry("data", data),
+            FlowEventData::WorkflowEnd(data) => map.serialize_entry("data", &**data),
+            FlowEventData::StepStart(data) => map.serialize_entry("data", data),
+            FlowEventData::StepProgress(data) => map.serialize_entry("data", data),
+            FlowEventData::StepEnd(data) => map.serialize_entry("data", data),
+            FlowEventData::StepSkipped(data) => map.serialize_entry("data", data),
+            FlowEventData::AgentTurn(data) => map.serialize_entry("data", data),
+            FlowEventData::ToolCall(data) => map.serialize_entry("data", data),
+            FlowEventData::Output(data) => map.serialize_entry("data", data),
+            FlowEventData::Message(data) => map.serialize_entry("data", data),
+            FlowEventData::Error(data) => map.serialize_entry("data", data),
+        }?;
+        map.end()
+    }
+}
+
+/// The JSON Schema of one line of events.
+pub fn published_schema() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let types = [
+        ("plan_ready", reference::<PlanReady>(&mut generator)),
+        ("workflow_start", reference::<WorkflowStart>(&mut generator)),
+        ("workflow_end", reference::<Report>(&mut generator)),
+        ("step_start", reference::<StepStart>(&mut generator)),
+        ("step_progress", reference::<StepProgress>(&mut generator)),
+        ("step_end", reference::<StepReport>(&mut generator)),
+        ("step_skipped", reference::<StepSkipped>(&mut generator)),
+        ("agent_turn", reference::<AgentTurn>(&mut generator)),
+        ("tool_call", reference::<ToolCallData>(&mut generator)),
+        ("output", reference::<Output>(&mut generator)),
+        ("message", reference::<MessageData>(&mut generator)),
+        ("error", reference::<ErrorData>(&mut generator)),
+    ];
+    let lines: Vec<Value> = types.into_iter().map(|(name, data)| line(name, &data)).collect();
+    let definitions = generator.take_definitions(true);
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "tenon: events of a workflow",
+        "description": "One line of `tenon flow run --output-format stream-json`.",
+        "oneOf": lines,
+        "$defs": definitions,
+    })
+}
+
+fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    generator.subschema_for::<T>().to_value()
+}
+
+fn line(name: &str, data: &Value) -> Value {
+    let nullable = json!({ "type": ["string", "null"] });
+    json!({
+        "type": "object",
+        "properties": {
+            "type": { "const": name },
+            "seq": { "type": "integer", "minimum": 1 },
+            "time": { "type": "string", "format": "date-time" },
+            "run_id": { "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" },
+            "step_id": nullable,
+            "agent": nullable,
+            "data": data,
+        },
+        "required": ["type", "seq", "time", "run_id", "step_id", "agent", "data"],
+        "additionalProperties": false,
+    })
+}
+
+/// Where the events of a run go. `emit` and `flush` never wait.
+pub trait FlowSink: Send + Sync {
+    fn emit(&self, event: FlowEvent);
+    /// Nothing more is ready for now.
+    fn flush(&self) {}
+    /// A reader that cannot keep up: the future ends when it has caught up. Agents wait for it.
+    fn blocked(&self) -> Option<BoxFut<'_, ()>> {
+        None
+    }
+}
+
+/// Nobody listens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFlowSink;
+
+impl FlowSink for NoFlowSink {
+    fn emit(&self, _event: FlowEvent) {}
+}
+
+/// Numbers and stamps the events of one run.
+pub struct FlowEmitter {
+    run_id: Arc<str>,
+    sink: Arc<dyn FlowSink>,
+    /// Numbering and handing over happen under one lock, so that numbers leave in order.
+    last_seq: Mutex<u64>,
+}
+
+impl FlowEmitter {
+    pub fn new(run_id: &str, sink: Arc<dyn FlowSink>) -> FlowEmitter {
+        FlowEmitter { run_id: Arc::from(run_id), sink, last_seq: Mutex::new(0) }
+    }
+
+    /// About the run as a whole.
+    pub fn emit(&self, data: FlowEventData) {
+        self.emit_for(None, None, data);
+    }
+
+    pub fn emit_for(&self, step_id: Option<&str>, agent: Option<&str>, data: FlowEventData) {
+        let mut seq = self.last_seq.lock().unwrap_or_else(PoisonError::into_inner);
+        *seq += 1;
+        self.sink.emit(FlowEvent {
+            seq: *seq,
+            time: Timestamp::now(),
+            run_id: Arc::clone(&self.run_id),
+            step_id: step_id.map(str::to_owned),
+            agent: agent.map(str::to_owned),
+            data,
+        });
+    }
+
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    pub(crate) fn sink(&self) -> &dyn FlowSink {
+        &*self.sink
+    }
+}

@@ -1,0 +1,217 @@
+//! `options.isolation: worktree`: a step works in a copy of the repository of its own, and its changes become a branch.
+//!
+//! The copy is a git worktree of the last commit, in a scratch folder, without what is not committed. When the step is over,
+//! however it ended, what it changed is committed to a branch named after run and step, and the copy is removed. Nothing is
+//! merged: which branches are worth it is for whoever asked. A copy that cannot be committed is left where it is. Other
+//! steps start from the same commit; they see each other's results, not each other's files.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenon_agent::OwnTools;
+use tenon_core::Failure;
+use tenon_tools::Permissions;
+use tokio::process::Command;
+
+/// The value of `options.isolation` that is understood.
+pub const WORKTREE: &str = "worktree";
+/// A checkout of a large repository takes a while; a git that waits for a password takes for ever.
+const GIT_DEADLINE: Duration = Duration::from_secs(120);
+/// A branch of that name may be left of another run.
+const MAX_BRANCH_SUFFIX: u32 = 100;
+
+/// What a caller gives so that steps can work in copies.
+#[derive(Clone)]
+pub struct Worktrees {
+    /// The folder the run works in, inside a repository.
+    pub folder: PathBuf,
+    /// Copies are made below it. It need not exist.
+    pub scratch: PathBuf,
+    /// All of git's environment, without secrets.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Tools and permissions of an agent that works in another folder.
+    pub work_in: WorkIn,
+}
+
+pub type WorkIn = Arc<dyn Fn(&Path) -> Result<FolderTools, Failure> + Send + Sync>;
+
+pub struct FolderTools {
+    pub permissions: Permissions,
+    pub own_tools: OwnTools,
+}
+
+/// A copy while a step works in it.
+pub struct Worktree<'a> {
+    of: &'a Worktrees,
+    /// The top of the repository that was copied.
+    top: PathBuf,
+    path: PathBuf,
+    base: String,
+    branch: String,
+}
+
+/// What became of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// The step changed nothing.
+    Nothing,
+    Branch(String),
+    /// The changes could not be committed, and are still there.
+    Folder { path: PathBuf, why: String },
+}
+
+impl Worktrees {
+    /// A copy for the step `name` (its key).
+    pub async fn add(&self, name: &str) -> Result<Worktree<'_>, String> {
+        let top = PathBuf::from(self.git(&self.folder, &["rev-parse", "--show-toplevel"]).await?);
+        let base = self
+            .git(&self.folder, &["rev-parse", "--verify", "HEAD^{commit}"])
+            .await
+            .map_err(|_| "the repository has no commit".to_owned())?;
+        let name = legal(name);
+        let path = self.scratch.join(&name);
+        let shown = path.display().to_string();
+        self.git(&top, &["worktree", "add", "--detach", "--quiet", &shown, &base]).await?;
+        let path = path.canonicalize().map_err(|error| error.to_string())?;
+        Ok(Worktree { of: self, top, path, base, branch: format!("tenon/{name}") })
+    }
+
+    /// What git wrote, or what it said about what went wrong. No hook of the repository runs.
+    async fn git(&self, folder: &Path, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new("git");
+        command
+            .args(["-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"])
+            .args(["-c", "user.name=tenon", "-c", "user.email=tenon@localhost"])
+            .args(arguments)
+            .current_dir(folder)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .env_remove("GIT_DIR")
+            .env_remove("GIT_WORK_TREE")
+            .env_remove("GIT_INDEX_FILE")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        let output = tokio::time::timeout(GIT_DEADLINE, command.output())
+            .await
+            .map_err(|_| format!("git did not end within {} s", GIT_DEADLINE.as_secs()))?
+            .map_err(|error| format!("git cannot be run: {error}"))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("git failed");
+        Err(last.trim().to_owned())
+    }
+}
+
+impl Worktree<'_> {
+    /// Where a folder of the repository is in the copy; the copy's top for one that is elsewhere.
+    pub fn place_of(&self, folder: &Path) -> PathBuf {
+        let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let top = self.top.canonicalize().unwrap_or_else(|_| self.top.clone());
+        let inside = real.strip_prefix(top).map(|rest| self.path.join(rest));
+        inside.ok().filter(|place| place.is_dir()).unwrap_or_else(|| self.path.clone())
+    }
+
+    /// The folder the step works in.
+    pub fn folder(&self) -> PathBuf {
+        self.place_of(&self.of.folder)
+    }
+
+    /// Keeps what the step changed and removes the copy.
+    pub async fn finish(self) -> Kept {
+        match self.commit().await {
+            Ok(kept) => {
+                let shown = self.path.display().to_string();
+                // What cannot be removed lies in the scratch folder, which is the caller's to remove.
+                let _ = self.of.git(&self.top, &["worktree", "remove", "--force", &shown]).await;
+                kept
+            }
+            Err(why) => Kept::Folder { path: self.path.clone(), why },
+        }
+    }
+
+    async fn commit(&self) -> Result<Kept, String> {
+        let git = |arguments: &'static [&'static str]| self.of.git(&self.path, arguments);
+        git(&["add", "--all"]).await?;
+        if !git(&["status", "--porcelain"]).await?.is_empty() {
+            let message = format!("tenon: {}", self.branch);
+            self.of.git(&self.path, &["commit", "--quiet", "--no-verify", "-m", &message]).await?;
+        }
+        let head = git(&["rev-parse", "HEAD"]).await?;
+        if head == self.base {
+            return Ok(Kept::Nothing);
+        }
+        let mut refused = String::new();
+        for n in 1..=MAX_BRANCH_SUFFIX {
+            let name = if n == 1 { self.branch.clone() } else { format!("{}-{n}", self.branch) };
+            match self.of.git(&self.top, &["branch", &name, &head]).await {
+                Ok(_) => return Ok(Kept::Branch(name)),
+                Err(why) if why.contains("already exists") => refused = why,
+                Err(why) => return Err(why),
+            }
+        }
+        Err(refused)
+    }
+}
+
+/// A name that is legal for a branch and a folder: `run_1/each[2]@1` becomes `run_1/each-2-1`.
+fn legal(name: &str) -> String {
+    let mut legal = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            c if c.is_ascii_alphanumeric() || matches!(c, '_' | '/') => legal.push(c),
+            _ if legal.ends_with(['-', '/']) => {}
+            _ => legal.push('-'),
+        }
+    }
+    legal.trim_end_matches(['-', '/']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worktrees(folder: &Path, scratch: &Path) -> Worktrees {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        Worktrees {
+            folder: folder.to_owned(),
+            scratch: scratch.to_owned(),
+            environment: vec![("PATH".into(), path), ("HOME".into(), scratch.into())],
+            work_in: Arc::new(|_| Err(Failure::new(tenon_core::ErrorClass::Internal, "not here"))),
+        }
+    }
+
+    #[tokio::test]
+    async fn changes_become_a_branch_and_the_copy_is_gone() {
+        let home = tempfile::tempdir().unwrap();
+        let repository = home.path().join("repo");
+        std::fs::create_dir_all(repository.join("sub")).unwrap();
+        let given = worktrees(&repository.join("sub"), &home.path().join("scratch"));
+        assert!(given.add("run/a@1").await.is_err(), "no repository");
+        given.git(&repository, &["init", "--quiet"]).await.unwrap();
+        let no_commit = given.add("run/a@1").await.err().unwrap();
+        assert_eq!(no_commit, "the repository has no commit");
+        std::fs::write(repository.join("sub/file"), "one").unwrap();
+        given.git(&repository, &["add", "--all"]).await.unwrap();
+        given.git(&repository, &["commit", "--quiet", "-m", "first"]).await.unwrap();
+
+        let idle = given.add("run/idle@1").await.unwrap();
+        assert_eq!(idle.finish().await, Kept::Nothing);
+        for expected in ["tenon/run/each-2-inner-1", "tenon/run/each-2-inner-1-2"] {
+            let worktree = given.add("run/each[2].inner@1").await.unwrap();
+            let folder = worktree.folder();
+            assert!(folder.ends_with("sub"), "{}", folder.display());
+            std::fs::write(folder.join("file"), "two").unwrap();
+            assert_eq!(worktree.finish().await, Kept::Branch(expected.to_owned()));
+            assert!(!folder.exists());
+        }
+        assert_eq!(std::fs::read_to_string(repository.join("sub/file")).unwrap(), "one");
+        let kept = given.git(&repository, &["show", "tenon/run/each-2-inner-1:sub/file"]).await.unwrap();
+        assert_eq!(kept, "two");
+    }
+}

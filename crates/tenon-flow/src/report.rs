@@ -1,0 +1,192 @@
+//! The result of a run as one JSON object, the same in `--output-format json` and in the event `workflow_end`. Its keys are
+//! always all there.
+
+use std::sync::Arc;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use tenon_core::{Failure, Usage};
+
+use crate::event::{SCHEMA_VERSION, StatusName};
+use crate::{Answer, JsonText, StepError, StepRecord, StepStatus, WorkflowOutcome, WorkflowStatus};
+
+/// What came of a run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    pub schema_version: u32,
+    pub run_id: String,
+    #[schemars(with = "RunStatusName")]
+    pub status: WorkflowStatus,
+    /// The document's `outputs`; without any, the result or text of the step that nothing depends on, or an object of
+    /// several such. `null` unless the run completed.
+    #[schemars(with = "Option<Value>")]
+    pub outputs: Option<Output>,
+    /// By id, in the order of the document.
+    pub steps: StepReports,
+    pub usage: Tokens,
+    /// Dollars; `null` when the price of something is not known.
+    pub total_cost_usd: Option<f64>,
+    pub duration_ms: u64,
+    pub error: Option<ErrorReport>,
+}
+
+impl Report {
+    pub fn new(run_id: &str, outcome: &WorkflowOutcome) -> Report {
+        let steps = outcome.steps.iter().map(|(id, record)| (id.clone(), StepReport::new(record)));
+        Report {
+            schema_version: SCHEMA_VERSION,
+            run_id: run_id.to_owned(),
+            status: outcome.status,
+            outputs: outcome.answer.clone().map(Output),
+            steps: StepReports(steps.collect()),
+            usage: outcome.spent.usage.into(),
+            total_cost_usd: outcome.spent.cost_usd,
+            duration_ms: outcome.duration_ms,
+            error: outcome.error.as_ref().map(ErrorReport::from),
+        }
+    }
+
+    /// A run that failed before its first step.
+    pub fn failed_early(run_id: &str, failure: &Failure, status: WorkflowStatus) -> Report {
+        Report {
+            schema_version: SCHEMA_VERSION,
+            run_id: run_id.to_owned(),
+            status,
+            outputs: None,
+            steps: StepReports(Vec::new()),
+            usage: Tokens::default(),
+            total_cost_usd: Some(0.0),
+            duration_ms: 0,
+            error: Some(ErrorReport {
+                class: failure.class.name().to_owned(),
+                message: failure.message.clone(),
+                hint: failure.hint.clone(),
+            }),
+        }
+    }
+}
+
+/// An answer as a JSON value: text as a string, everything else as it is.
+#[derive(Clone, Debug)]
+pub struct Output(pub Answer);
+
+impl Serialize for Output {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Answer::Content(text) => serializer.serialize_str(text),
+            Answer::Outputs(json) | Answer::Result(json) | Answer::Sinks(json) => json.serialize(serializer),
+        }
+    }
+}
+
+/// Steps by id.
+#[derive(Clone, Debug)]
+pub struct StepReports(pub Vec<(String, StepReport)>);
+
+impl Serialize for StepReports {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (id, step) in &self.0 {
+            map.serialize_entry(id, step)?;
+        }
+        map.end()
+    }
+}
+
+impl JsonSchema for StepReports {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "StepReports".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let step = generator.subschema_for::<StepReport>();
+        json_schema!({ "type": "object", "additionalProperties": step })
+    }
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StepReport {
+    #[schemars(with = "StatusName")]
+    pub status: StepStatus,
+    /// What the agent said, in all its turns.
+    pub content: String,
+    /// What it submitted.
+    #[schemars(with = "Option<Value>")]
+    pub result: Option<JsonText>,
+    pub usage: Tokens,
+    /// Dollars, over all attempts; `null` when nobody knows.
+    pub cost: Option<f64>,
+    pub duration_ms: u64,
+    pub error: Option<ErrorReport>,
+}
+
+impl StepReport {
+    pub fn new(record: &Arc<StepRecord>) -> StepReport {
+        StepReport {
+            status: record.status,
+            content: record.content.clone(),
+            result: record.result.clone(),
+            usage: record.spent.usage.into(),
+            cost: record.spent.cost_usd,
+            duration_ms: record.duration_ms,
+            error: record.error.as_ref().map(ErrorReport::from),
+        }
+    }
+}
+
+/// Why something failed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorReport {
+    /// Programs match on it: `auth`, `contract`, `timeout` …
+    pub class: String,
+    /// One sentence for a person.
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl From<&StepError> for ErrorReport {
+    fn from(error: &StepError) -> ErrorReport {
+        ErrorReport {
+            class: error.class.name().to_owned(),
+            message: error.message.clone(),
+            hint: error.hint.clone(),
+        }
+    }
+}
+
+/// Tokens as providers reported them. `input` includes cached tokens, `output` includes reasoning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tokens {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub reasoning: u64,
+    pub total: u64,
+}
+
+impl From<Usage> for Tokens {
+    fn from(usage: Usage) -> Tokens {
+        let Usage { input, output, cache_read, cache_write, reasoning, total } = usage;
+        Tokens { input, output, cache_read, cache_write, reasoning, total }
+    }
+}
+
+/// As [`WorkflowStatus`] spells it.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum RunStatusName {
+    Completed,
+    Partial,
+    Failed,
+    Cancelled,
+    BudgetExceeded,
+    Suspended,
+}

@@ -1,0 +1,262 @@
+//! From what happens inside to what is told outside: the interpreter's notices and the agents' events become events of the
+//! workflow (`event.rs`).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tenon_core::{BoxFut, Event, EventKind, EventSink, Part, PartKind, RawJson};
+
+use crate::event::{
+    AgentTurn, CallPhase, ErrorData, FlowEmitter, FlowEventData, LoopType, MessageData, Output, SkipReason,
+    StepProgress, StepSkipped, StepStart, ToolCallData, TurnPhase,
+};
+use crate::report::{ErrorReport, StepReport};
+use crate::{JsonText, NotRun, Notice, Started, StepError, StepKind};
+
+/// Tells what the interpreter has to say.
+pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
+    match notice {
+        Notice::Started(Started { key, agent, kind, position, of }) => {
+            let mut start = StepStart {
+                index: position,
+                total: of,
+                loop_type: None,
+                items: None,
+                max_iterations: None,
+                include: None,
+            };
+            match kind {
+                StepKind::Agent => {}
+                StepKind::Repeat { at_most } => {
+                    start.loop_type = Some(LoopType::Repeat);
+                    start.max_iterations = Some(at_most);
+                }
+                StepKind::ForEach { items } => {
+                    start.loop_type = Some(LoopType::ForEach);
+                    start.items = Some(items);
+                }
+                StepKind::Include { name } => start.include = Some(name),
+            }
+            let data = FlowEventData::StepStart(start);
+            events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
+        }
+        Notice::Retrying { key, error, after_ms } => {
+            let data = ErrorData { error: ErrorReport::from(&error), retry_after_ms: Some(after_ms), iteration: None };
+            events.emit_for(Some(&key.step_id()), None, FlowEventData::Error(data));
+        }
+        Notice::Ended { key, agent, record } => {
+            let data = FlowEventData::StepEnd(Box::new(StepReport::new(&record)));
+            events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
+        }
+        Notice::NotRun { key, agent, why, record } => {
+            let (reason, message) = skip_reason(&why);
+            let data = FlowEventData::StepSkipped(StepSkipped { status: record.status, reason, message });
+            events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
+        }
+        Notice::Progress { key, done, of } => {
+            let data = FlowEventData::StepProgress(StepProgress { done, of });
+            events.emit_for(Some(&key.step_id()), None, data);
+        }
+        Notice::JudgeFailed { key, iteration, error } => {
+            let message = format!("untilAgent judge failed (iteration {iteration}): {}", error.message);
+            let error = StepError { message, ..error };
+            let data =
+                ErrorData { error: ErrorReport::from(&error), retry_after_ms: None, iteration: Some(iteration) };
+            events.emit_for(Some(&key.step_id()), None, FlowEventData::Error(data));
+        }
+    }
+}
+
+fn skip_reason(why: &NotRun) -> (SkipReason, String) {
+    match why {
+        NotRun::ConditionFalse => (SkipReason::ConditionFalse, "condition false".to_owned()),
+        NotRun::MissingData(what) => {
+            (SkipReason::MissingData, format!("condition eval: missing data, skipping step: {what}"))
+        }
+        NotRun::DependencyFailed(step) => {
+            (SkipReason::DependencyFailed, format!("the step `{step}`, which it depends on, failed"))
+        }
+        NotRun::RunEnded => (SkipReason::RunEnded, "the run ended first".to_owned()),
+    }
+}
+
+/// Hears the agent of one step.
+pub(crate) struct StepSink {
+    pub(crate) events: Arc<FlowEmitter>,
+    /// Whoever wants the agent's own events: telemetry.
+    pub(crate) next: Arc<dyn EventSink>,
+    pub(crate) step_id: String,
+    pub(crate) agent: Option<String>,
+    /// What the step's agent works for, as its events name it.
+    pub(crate) call_id: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Of each agent: the step's own, and those that work for it.
+    speakers: HashMap<Option<String>, Speaker>,
+    /// Arguments of calls that have not started.
+    inputs: HashMap<String, RawJson>,
+}
+
+#[derive(Default)]
+struct Speaker {
+    model: String,
+    said: String,
+    /// Parts that are being written.
+    open: HashMap<usize, OpenPart>,
+}
+
+struct OpenPart {
+    reasoning: bool,
+    /// Somebody was told a piece of it.
+    told: bool,
+}
+
+impl StepSink {
+    pub(crate) fn new(
+        events: Arc<FlowEmitter>,
+        next: Arc<dyn EventSink>,
+        step_id: String,
+        agent: Option<String>,
+        call_id: String,
+    ) -> StepSink {
+        StepSink { events, next, step_id, agent, call_id, state: Mutex::default() }
+    }
+
+    pub(crate) fn message(&self, text: impl Into<String>) {
+        self.tell(FlowEventData::Message(MessageData { text: text.into() }));
+    }
+
+    fn tell(&self, data: FlowEventData) {
+        self.events.emit_for(Some(&self.step_id), self.agent.as_deref(), data);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What an event has to say, if anything.
+    fn translate(&self, event: &Event) -> Option<FlowEventData> {
+        // The step's agent itself works for no call that anybody made.
+        let parent = event.parent.clone().filter(|call| *call != self.call_id);
+        let mut state = self.state();
+        let State { speakers, inputs } = &mut *state;
+        let mut speaker = || speakers.entry(parent.clone()).or_default();
+        match &event.kind {
+            EventKind::Asking { turn, model } => {
+                *speaker() = Speaker { model: model.clone(), ..Speaker::default() };
+                Some(FlowEventData::AgentTurn(AgentTurn {
+                    phase: TurnPhase::Request,
+                    turn: *turn,
+                    model: model.clone(),
+                    content: None,
+                    usage: None,
+                    parent_call_id: parent,
+                }))
+            }
+            EventKind::TurnStarted { model, .. } => {
+                speaker().model.clone_from(model);
+                None
+            }
+            EventKind::PartStarted { part, kind, .. } => {
+                if !matches!(kind, PartKind::ToolCall { .. }) {
+                    let reasoning = *kind == PartKind::Thinking;
+                    speaker().open.insert(*part, OpenPart { reasoning, told: false });
+                }
+                None
+            }
+            EventKind::PartDelta { part, text } => {
+                let open = speaker().open.get_mut(part)?;
+                // Agents of agents speak to their callers.
+                open.told = parent.is_none();
+                let (reasoning, delta) = (open.reasoning, text.clone());
+                open.told.then_some(FlowEventData::Output(Output { delta, reasoning, done: false }))
+            }
+            EventKind::PartStopped { part, content } => {
+                let was_open = speaker().open.remove(part);
+                match content {
+                    Part::Text { text } => speaker().said.push_str(text),
+                    Part::ToolCall(call) => {
+                        inputs.insert(call.id.clone(), call.input());
+                    }
+                    _ => {}
+                }
+                let OpenPart { reasoning, .. } = was_open.filter(|open| open.told)?;
+                Some(FlowEventData::Output(Output { delta: String::new(), reasoning, done: true }))
+            }
+            EventKind::TurnFinished { turn, usage } => {
+                let Speaker { model, said, .. } = std::mem::take(speaker());
+                let response = AgentTurn {
+                    phase: TurnPhase::Response,
+                    turn: *turn,
+                    model,
+                    content: Some(said),
+                    usage: Some((*usage).into()),
+                    parent_call_id: parent,
+                };
+                Some(FlowEventData::AgentTurn(response))
+            }
+            EventKind::ToolStarted { call_id, name, .. } => {
+                let input = inputs.remove(call_id).map(JsonText::from);
+                Some(FlowEventData::ToolCall(Box::new(ToolCallData {
+                    phase: CallPhase::Start,
+                    tool_name: name.clone(),
+                    tool_call_id: call_id.clone(),
+                    input,
+                    output: None,
+                    is_error: None,
+                    duration_ms: None,
+                    parent_call_id: parent,
+                })))
+            }
+            EventKind::ToolFinished(report) => Some(FlowEventData::ToolCall(Box::new(ToolCallData {
+                phase: CallPhase::End,
+                tool_name: report.name.clone(),
+                tool_call_id: report.call_id.clone(),
+                input: None,
+                output: Some(report.content.clone()),
+                is_error: Some(report.error.is_some()),
+                duration_ms: Some(report.duration_ms),
+                parent_call_id: parent,
+            }))),
+            EventKind::Warning { message } | EventKind::RecordingDegraded { message } => {
+                Some(FlowEventData::Message(MessageData { text: message.clone() }))
+            }
+            EventKind::Retrying { attempt, wait_ms, class, message } => {
+                let seconds = *wait_ms as f64 / 1000.0;
+                let text = format!("attempt {attempt} in {seconds:.1} s after error[{class}]: {message}");
+                Some(FlowEventData::Message(MessageData { text }))
+            }
+            EventKind::ModelFallback { from, to, .. } => {
+                let text = format!("`{from}` cannot answer now; `{to}` is asked from here on");
+                Some(FlowEventData::Message(MessageData { text }))
+            }
+            EventKind::Compacted { before_tokens, after_tokens, .. } => {
+                let text =
+                    format!("the conversation was shortened: about {before_tokens} tokens to {after_tokens}");
+                Some(FlowEventData::Message(MessageData { text }))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl EventSink for StepSink {
+    fn emit(&self, event: Event) {
+        if let Some(data) = self.translate(&event) {
+            self.tell(data);
+        }
+        self.next.emit(event);
+    }
+
+    fn flush(&self) {
+        self.events.sink().flush();
+        self.next.flush();
+    }
+
+    fn blocked(&self) -> Option<BoxFut<'_, ()>> {
+        self.events.sink().blocked().or_else(|| self.next.blocked())
+    }
+}

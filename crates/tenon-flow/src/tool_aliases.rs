@@ -1,0 +1,107 @@
+//! The tool names of version-1 documents, with their parameters, as other names of ours.
+//!
+//! A document may list `bash` among its tools, and a model may call it: both mean our tool. The model is offered our
+//! names only. `glob` has the same name and parameter in both.
+
+use serde_json::Value;
+use tenon_core::Args;
+use tenon_tools::Alias;
+
+pub const VERSION_1_TOOLS: [Alias; 4] = [
+    Alias { name: "bash", tool: "run_shell_command", arguments: bash },
+    Alias { name: "read", tool: "read_file", arguments: path_to_file_path },
+    Alias { name: "write", tool: "write_file", arguments: path_to_file_path },
+    Alias { name: "grep", tool: "grep_search", arguments: grep },
+];
+
+/// Our name of a tool that a document lists.
+pub fn own_name(name: &str) -> &str {
+    VERSION_1_TOOLS.iter().find(|alias| alias.name == name).map_or(name, |alias| alias.tool)
+}
+
+/// `timeout_seconds` is ours in milliseconds, and `working_directory` is `directory`.
+fn bash(mut args: Args) -> Args {
+    if let Some(seconds) = args.shift_remove("timeout_seconds") {
+        let ms = seconds.as_f64().map(|seconds| seconds * 1000.0).filter(|ms| *ms >= 0.0);
+        // What is no number is told as it came.
+        args.insert("timeout".to_owned(), ms.map_or(seconds, |ms| Value::from(ms.round() as u64)));
+    }
+    renamed(args, "working_directory", "directory")
+}
+
+fn path_to_file_path(args: Args) -> Args {
+    renamed(args, "path", "file_path")
+}
+
+/// Without `regex`, the pattern is plain text.
+fn grep(mut args: Args) -> Args {
+    let is_regex = args.shift_remove("regex").is_some_and(|regex| regex == Value::Bool(true));
+    if let Some(Value::String(pattern)) = args.get_mut("pattern").filter(|_| !is_regex) {
+        *pattern = escaped(pattern);
+    }
+    args
+}
+
+/// A regular expression for the text itself.
+fn escaped(text: &str) -> String {
+    let mut expression = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii_punctuation() && !matches!(c, '_' | '<' | '>') {
+            expression.push('\\');
+        }
+        expression.push(c);
+    }
+    expression
+}
+
+fn renamed(mut args: Args, from: &str, to: &str) -> Args {
+    if !args.contains_key(to)
+        && let Some(value) = args.shift_remove(from)
+    {
+        args.insert(to.to_owned(), value);
+    }
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_of_version_1_are_ours() {
+        let table = [
+            (
+                "bash",
+                json!({"command": "ls", "timeout_seconds": 2, "working_directory": "/w"}),
+                json!({"command": "ls", "timeout": 2000, "directory": "/w"}),
+            ),
+            ("bash", json!({"command": "ls"}), json!({"command": "ls"})),
+            (
+                "bash",
+                json!({"command": "ls", "timeout_seconds": "x"}),
+                json!({"command": "ls", "timeout": "x"}),
+            ),
+            ("read", json!({"path": "a"}), json!({"file_path": "a"})),
+            ("read", json!({"file_path": "a"}), json!({"file_path": "a"})),
+            ("write", json!({"path": "a", "content": "b"}), json!({"content": "b", "file_path": "a"})),
+            (
+                "grep",
+                json!({"pattern": "a.b(c) d", "path": "."}),
+                json!({"pattern": "a\\.b\\(c\\) d", "path": "."}),
+            ),
+            (
+                "grep",
+                json!({"pattern": "a.b", "path": ".", "regex": true}),
+                json!({"pattern": "a.b", "path": "."}),
+            ),
+        ];
+        for (name, given, wanted) in table {
+            let alias = VERSION_1_TOOLS.iter().find(|alias| alias.name == name).unwrap();
+            let Value::Object(given) = given else { unreachable!() };
+            assert_eq!(Value::Object((alias.arguments)(given)), wanted, "{name}");
+        }
+        assert_eq!((own_name("bash"), own_name("glob")), ("run_shell_command", "glob"));
+    }
+}
