@@ -14,8 +14,8 @@ use tenon_agent::{
 };
 use tenon_contract::{Contract, SUBMIT_RESULT};
 use tenon_core::{
-    BoxFut, Cancel, Ending, ErrorClass, EventSink, Failure, Media, Message, Outcome, Part,
-    Sampling, ToolSpec, TraceContext, TurnJournal, TurnRecord,
+    BoxFut, Cancel, Ending, ErrorClass, EventSink, Failure, Media, Message, Outcome, Part, Sampling,
+    ToolSpec, TraceContext, TurnJournal, TurnRecord,
 };
 use tenon_tools::{Offered, Permissions, Registry};
 
@@ -99,11 +99,14 @@ impl AgentSteps {
                 return failed(StepError::new(StepErrorClass::Isolation, message));
             }
         };
-        let outcome = self.run_agent(&key, &request, &document, agent, worktree.as_ref(), &sink, cancel).await;
+        let outcome =
+            self.run_agent(&key, &request, &document, agent, worktree.as_ref(), &sink, cancel).await;
         if let Some(worktree) = worktree {
             match worktree.finish().await {
                 Kept::Nothing => {}
-                Kept::Branch(name) => sink.message(format!("what the step changed is on the branch `{name}`")),
+                Kept::Branch(name) => {
+                    sink.message(format!("what the step changed is on the branch `{name}`"))
+                }
                 Kept::Folder { path, why } => sink.message(format!(
                     "what the step changed is left in `{}`, because it could not be committed: {why}",
                     path.display()
@@ -197,7 +200,12 @@ impl AgentSteps {
             subagents.offer_to(&mut assigned);
         }
         let outcome = run(assigned, Arc::clone(sink) as Arc<dyn EventSink>).await.outcome;
-        let ended = Ended { outcome: &outcome, content: content.text(), has_contract, is_cancelled: cancel.is_cancelled() };
+        let ended = Ended {
+            outcome: &outcome,
+            content: content.text(),
+            has_contract,
+            is_cancelled: cancel.is_cancelled(),
+        };
         ended.as_step(sink)
     }
 
@@ -213,7 +221,8 @@ impl AgentSteps {
     }
 
     fn system(&self, agent: Option<&Arc<LoadedAgent>>, has_contract: bool) -> String {
-        let answer = if has_contract { HowToAnswer::BySubmitting(SUBMIT_RESULT) } else { HowToAnswer::InText };
+        let answer =
+            if has_contract { HowToAnswer::BySubmitting(SUBMIT_RESULT) } else { HowToAnswer::InText };
         let own = agent.map(|agent| agent.spec.prompt.as_str()).filter(|prompt| !prompt.trim().is_empty());
         system_prompt(answer, &self.parts.memory, own, None)
     }

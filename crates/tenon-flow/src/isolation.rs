@@ -60,7 +60,10 @@ pub enum Kept {
     Nothing,
     Branch(String),
     /// The changes could not be committed, and are still there.
-    Folder { path: PathBuf, why: String },
+    Folder {
+        path: PathBuf,
+        why: String,
+    },
 }
 
 impl Worktrees {

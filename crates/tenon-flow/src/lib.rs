@@ -5,39 +5,58 @@
 //! and `load.rs` (everything resolved and compiled). `cel.rs` holds the expressions. Then `interpreter.rs` (what happens
 //! next, a pure function of what has happened), `port.rs` (what it asks for) and `memory_journal.rs` (who does it).
 
+mod agent_step;
 mod cel;
+mod context_files;
+mod declared_tools;
 mod diagnostic;
 mod document;
 mod drive;
 mod duration;
+mod event;
 mod fields;
 mod interpreter;
+mod isolation;
 mod load;
 mod memory_journal;
 mod node;
 mod notice;
 mod parse;
 mod port;
+mod prompt;
 mod record;
 mod references;
+mod report;
+mod run;
+mod step_events;
 mod step_key;
 mod template;
+mod tool_aliases;
 mod topology;
 mod unicode;
 mod validate;
 
+pub use agent_step::{AgentSteps, NEVER_SUBMITTED, StepModels, StepParts};
 pub use cel::{CelError, CelSyntax, Expression, MAX_EXPRESSION_BYTES, Scope, StepView};
+pub use context_files::{ContextFile, FileContent, read_context_files};
+pub use declared_tools::{UnusableTool, unusable_tools};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use document::{
     AgentSpec, DEFAULT_MAX_TURNS, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode,
     Place, Places, RunBudget, Scheduler, Step, ToolChoice, VERSION, Workflow,
 };
 pub use drive::drive;
+pub use event::{
+    AgentTurn, CallPhase, ErrorData, FlowEmitter, FlowEvent, FlowEventData, FlowSink, LoopType, MessageData,
+    NoFlowSink, Output, PlanReady, SCHEMA_VERSION, SkipReason, StepProgress, StepSkipped, StepStart,
+    ToolCallData, TurnPhase, WorkflowStart, published_schema,
+};
 pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS, Object, Takes};
 pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
 pub use interpreter::{
     Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, RunLimits, RunSpec,
 };
+pub use isolation::{FolderTools, Kept, WORKTREE, WorkIn, Worktree, Worktrees};
 pub use load::{
     LoadError, LoadOptions, LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind,
     StepBody, load,
@@ -49,12 +68,16 @@ pub use port::{
     AgentName, AgentRequest, Completion, DurableRun, Item, Iteration, ModelWish, Purpose, StepOutcome,
     StepOutput, StepRequest, StepRunner, Stopped, SubWorkflowRequest, TimedOutside, Upstream, Verdict,
 };
+pub use prompt::{PromptParts, prompt};
 pub use record::{
     Answer, JsonText, NotRun, Shown, Spent, StepError, StepErrorClass, StepRecord, StepStatus,
     WorkflowOutcome, WorkflowStatus,
 };
 pub use references::{RefError, confined};
+pub use report::{ErrorReport, Report, StepReport, StepReports, Tokens};
+pub use run::{CannotRun, FlowRun, StopRun, run};
 pub use step_key::{InvalidStepKey, Role, Segment, StepKey};
 pub use template::Template;
+pub use tool_aliases::{VERSION_1_TOOLS, own_name};
 pub use topology::{Graph, order};
 pub use unicode::{Unsafe, clean};

@@ -53,8 +53,9 @@ pub fn prompt(parts: &PromptParts<'_>) -> String {
     sections.extend(of_steps("## Parent Context", &request.outer));
     sections.extend(of_files(parts.files));
     sections.extend(request.item.as_ref().map(of_item));
-    let is_whole = request.upstream.iter().chain(&request.outer).any(|step| step.record.shown == Shown::Whole)
-        || matches!(request.purpose, Purpose::Judge { .. });
+    let is_whole =
+        request.upstream.iter().chain(&request.outer).any(|step| step.record.shown == Shown::Whole)
+            || matches!(request.purpose, Purpose::Judge { .. });
     join(sections, if is_whole { MAX_WHOLE } else { MAX_PROMPT })
 }
 
@@ -184,7 +185,10 @@ fn shown_result(result: &JsonText, cap: usize) -> String {
     }
     let mut kept = Map::new();
     kept.insert("_truncated".to_owned(), Value::Bool(true));
-    kept.insert("_note".to_owned(), Value::from("the result was too large to show; large fields are left out"));
+    kept.insert(
+        "_note".to_owned(),
+        Value::from("the result was too large to show; large fields are left out"),
+    );
     if let Value::Object(fields) = result.to_value() {
         for (name, value) in fields {
             let size = value.to_string().len();
@@ -368,12 +372,8 @@ mod tests {
             })
             .collect();
         let asked = request("short task");
-        let text = prompt(&PromptParts {
-            request: &asked,
-            flow_context: None,
-            result_schema: None,
-            files: &files,
-        });
+        let text =
+            prompt(&PromptParts { request: &asked, flow_context: None, result_schema: None, files: &files });
         assert!(text.len() <= MAX_PROMPT && text.len() > MAX_PROMPT - 200, "{}", text.len());
         assert!(text.contains("## Task\nshort task") && text.contains("### f0\nxxxxxxxxxx\n"));
         assert_eq!(text.matches(CUT.trim()).count(), 2);

@@ -41,7 +41,11 @@ pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
             events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
         }
         Notice::Retrying { key, error, after_ms } => {
-            let data = ErrorData { error: ErrorReport::from(&error), retry_after_ms: Some(after_ms), iteration: None };
+            let data = ErrorData {
+                error: ErrorReport::from(&error),
+                retry_after_ms: Some(after_ms),
+                iteration: None,
+            };
             events.emit_for(Some(&key.step_id()), None, FlowEventData::Error(data));
         }
         Notice::Ended { key, agent, record } => {
@@ -60,8 +64,11 @@ pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
         Notice::JudgeFailed { key, iteration, error } => {
             let message = format!("untilAgent judge failed (iteration {iteration}): {}", error.message);
             let error = StepError { message, ..error };
-            let data =
-                ErrorData { error: ErrorReport::from(&error), retry_after_ms: None, iteration: Some(iteration) };
+            let data = ErrorData {
+                error: ErrorReport::from(&error),
+                retry_after_ms: None,
+                iteration: Some(iteration),
+            };
             events.emit_for(Some(&key.step_id()), None, FlowEventData::Error(data));
         }
     }
@@ -143,10 +150,10 @@ impl StepSink {
         let parent = event.parent.clone().filter(|call| *call != self.call_id);
         let mut state = self.state();
         let State { speakers, inputs } = &mut *state;
-        let mut speaker = || speakers.entry(parent.clone()).or_default();
+        let speaker = speakers.entry(parent.clone()).or_default();
         match &event.kind {
             EventKind::Asking { turn, model } => {
-                *speaker() = Speaker { model: model.clone(), ..Speaker::default() };
+                *speaker = Speaker { model: model.clone(), ..Speaker::default() };
                 Some(FlowEventData::AgentTurn(AgentTurn {
                     phase: TurnPhase::Request,
                     turn: *turn,
@@ -157,27 +164,27 @@ impl StepSink {
                 }))
             }
             EventKind::TurnStarted { model, .. } => {
-                speaker().model.clone_from(model);
+                speaker.model.clone_from(model);
                 None
             }
             EventKind::PartStarted { part, kind, .. } => {
                 if !matches!(kind, PartKind::ToolCall { .. }) {
                     let reasoning = *kind == PartKind::Thinking;
-                    speaker().open.insert(*part, OpenPart { reasoning, told: false });
+                    speaker.open.insert(*part, OpenPart { reasoning, told: false });
                 }
                 None
             }
             EventKind::PartDelta { part, text } => {
-                let open = speaker().open.get_mut(part)?;
+                let open = speaker.open.get_mut(part)?;
                 // Agents of agents speak to their callers.
                 open.told = parent.is_none();
                 let (reasoning, delta) = (open.reasoning, text.clone());
                 open.told.then_some(FlowEventData::Output(Output { delta, reasoning, done: false }))
             }
             EventKind::PartStopped { part, content } => {
-                let was_open = speaker().open.remove(part);
+                let was_open = speaker.open.remove(part);
                 match content {
-                    Part::Text { text } => speaker().said.push_str(text),
+                    Part::Text { text } => speaker.said.push_str(text),
                     Part::ToolCall(call) => {
                         inputs.insert(call.id.clone(), call.input());
                     }
@@ -187,7 +194,7 @@ impl StepSink {
                 Some(FlowEventData::Output(Output { delta: String::new(), reasoning, done: true }))
             }
             EventKind::TurnFinished { turn, usage } => {
-                let Speaker { model, said, .. } = std::mem::take(speaker());
+                let Speaker { model, said, .. } = std::mem::take(speaker);
                 let response = AgentTurn {
                     phase: TurnPhase::Response,
                     turn: *turn,

@@ -37,21 +37,9 @@ fn path_to_file_path(args: Args) -> Args {
 fn grep(mut args: Args) -> Args {
     let is_regex = args.shift_remove("regex").is_some_and(|regex| regex == Value::Bool(true));
     if let Some(Value::String(pattern)) = args.get_mut("pattern").filter(|_| !is_regex) {
-        *pattern = escaped(pattern);
+        *pattern = regex::escape(pattern);
     }
     args
-}
-
-/// A regular expression for the text itself.
-fn escaped(text: &str) -> String {
-    let mut expression = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_ascii_punctuation() && !matches!(c, '_' | '<' | '>') {
-            expression.push('\\');
-        }
-        expression.push(c);
-    }
-    expression
 }
 
 fn renamed(mut args: Args, from: &str, to: &str) -> Args {

@@ -1,0 +1,79 @@
+//! The tools that a document's agents list: are they there, and can they run in the present mode?
+//!
+//! A list restricts, it never grants. A document that lists what it cannot have would only find out in the middle of a run, so
+//! this is asked before the first model call.
+
+use std::sync::Arc;
+
+use tenon_tools::{Forbidden, Permissions, Registry};
+
+use crate::tool_aliases::own_name;
+use crate::{LoadedAgent, LoadedStep, LoadedWorkflow, LoopKind, StepBody, ToolChoice};
+
+/// A tool that a step's agent lists and cannot use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusableTool {
+    /// `deploy.check`
+    pub step: String,
+    pub agent: String,
+    /// As the document writes it.
+    pub tool: String,
+    pub reason: String,
+    pub hint: String,
+}
+
+/// In the order of the steps; each agent of a step once.
+pub fn unusable_tools(
+    flow: &LoadedWorkflow,
+    registry: &Registry,
+    permissions: &Permissions,
+) -> Vec<UnusableTool> {
+    let mut found = Vec::new();
+    in_steps(&flow.steps, "", &mut |step, agent| {
+        let ToolChoice::Only(names) = &agent.spec.tools else { return };
+        let unwanted =
+            |name: &str| agent.spec.disallowed_tools.iter().any(|other| own_name(other) == own_name(name));
+        for tool in names.iter().filter(|name| !unwanted(name)) {
+            if let Some(Forbidden { reason, hint }) = why_not(own_name(tool), registry, permissions) {
+                let (step, agent) = (step.to_owned(), agent.name.clone());
+                found.push(UnusableTool { step, agent, tool: tool.clone(), reason, hint });
+            }
+        }
+    });
+    found
+}
+
+/// Calls `see` for the agents of all steps, with the steps' names, into loops and included workflows.
+fn in_steps(steps: &[LoadedStep], around: &str, see: &mut impl FnMut(&str, &Arc<LoadedAgent>)) {
+    for step in steps {
+        let name = if around.is_empty() { step.id.clone() } else { format!("{around}.{}", step.id) };
+        match &step.body {
+            StepBody::Agent => {}
+            StepBody::Include(included) => in_steps(&included.steps, &name, see),
+            StepBody::Loop(repeated) => {
+                in_steps(&repeated.steps, &name, see);
+                if let LoopKind::RepeatUntil { judge: Some(judge), .. } = &repeated.kind {
+                    see(&format!("{name}.judge"), judge);
+                }
+            }
+        }
+        if let Some(agent) = &step.agent {
+            see(&name, agent);
+        }
+    }
+}
+
+fn why_not(tool: &str, registry: &Registry, permissions: &Permissions) -> Option<Forbidden> {
+    match registry.get(tool) {
+        Some(found) => permissions.forbids(found.spec()),
+        None if permissions.removes(tool) => Some(Forbidden {
+            reason: format!("`{tool}` is denied by a rule"),
+            hint: format!("take `{tool}` out of `--exclude-tools` or `permissions.deny`"),
+        }),
+        None => Some(Forbidden {
+            reason: format!("`{tool}` is not among the tools of this run"),
+            hint: "`--core-tools` and `--bare` leave tools out, and an MCP server's are there when it is"
+                .to_owned(),
+        }),
+    }
+}

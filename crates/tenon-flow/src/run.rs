@@ -1,0 +1,274 @@
+//! Running a workflow from a program: the caller's own model, tools and listener.
+//!
+//! [`run`] is what everything else goes through, the command line included; [`FlowRun`] fills in what most callers do not
+//! care about. Nothing is kept: what happens is told as events, and the outcome holds every step's content and result.
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tenon_agent::{AgentTemplate, Audience, Background, Limits, Lineage, NamedModel, OwnTools};
+use tenon_core::{
+    Budget, Cancel, Id, IdSource, ModelClient, Models, NoBudget, NoClient, NoSink, Reasoning, RunInfo,
+    SandboxState, Tool,
+};
+use tenon_tools::{Hooks, PermissionOptions, Permissions, Registry, RuleError, TakenName};
+
+use crate::event::{FlowEmitter, FlowEventData, NoFlowSink, PlanReady, SCHEMA_VERSION, WorkflowStart};
+use crate::{
+    AgentSteps, FlowSink, JsonText, LoadedWorkflow, ModelWish, Report, RunSpec, StepModels, StepParts,
+    WorkflowOutcome, run_in_memory,
+};
+
+/// The share of a model's context that may fill before older turns are summed up.
+const COMPACT_AT: f64 = 0.8;
+
+/// Asks a run to stop.
+#[derive(Clone, Default)]
+pub struct StopRun {
+    /// In order: steps under way are told and waited for, briefly.
+    pub cancel: Cancel,
+    /// At once.
+    pub kill: Cancel,
+}
+
+/// Runs a workflow to its end. The first event is `plan_ready`, the last `workflow_end`.
+pub async fn run(
+    spec: RunSpec,
+    parts: StepParts,
+    events: Arc<FlowEmitter>,
+    stop: StopRun,
+) -> WorkflowOutcome {
+    let flow = Arc::clone(&spec.workflow);
+    events.emit(FlowEventData::PlanReady(PlanReady { workflow: flow.workflow.normalised() }));
+    events.emit(FlowEventData::WorkflowStart(WorkflowStart {
+        schema_version: SCHEMA_VERSION,
+        name: flow.workflow.name.clone(),
+        total: u32::try_from(flow.steps.len()).unwrap_or(u32::MAX),
+    }));
+    let steps = Arc::new(AgentSteps::new(flow, parts, Arc::clone(&events)));
+    let outcome = run_in_memory(spec, steps, stop.cancel, stop.kill).await;
+    let report = Report::new(events.run_id(), &outcome);
+    events.emit(FlowEventData::WorkflowEnd(Arc::new(report)));
+    outcome
+}
+
+/// A run in the making: a document and a model, and what differs from the defaults.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use tenon_core::ModelClient;
+/// # async fn example(workflow: tenon_flow::LoadedWorkflow, model: Arc<dyn ModelClient>) -> Result<(), Box<dyn std::error::Error>> {
+/// let outcome = tenon_flow::FlowRun::new(workflow, model, "some-model").run().await?;
+/// let steps = outcome.by_id();
+/// if let Some(result) = &steps["test"].result {
+///     println!("passed: {}", result.to_value()["passed"]);
+/// }
+/// # Ok(()) }
+/// ```
+pub struct FlowRun {
+    workflow: Arc<LoadedWorkflow>,
+    model: Arc<dyn ModelClient>,
+    model_name: String,
+    run_id: String,
+    inputs: JsonText,
+    context: Option<String>,
+    tools: Vec<Arc<dyn Tool>>,
+    permissions: PermissionOptions,
+    models: Option<Arc<dyn StepModels>>,
+    budget: Arc<dyn Budget>,
+    sink: Arc<dyn FlowSink>,
+    stop: StopRun,
+}
+
+/// What keeps a run from beginning.
+#[derive(Debug, thiserror::Error)]
+pub enum CannotRun {
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    #[error(transparent)]
+    Tool(#[from] TakenName),
+    #[error("the inputs are not what the document asks for: {0}")]
+    Inputs(String),
+    #[error("the step `{}` lists the tool `{}`, and {}", .0.step, .0.tool, .0.reason)]
+    Unusable(crate::UnusableTool),
+}
+
+impl FlowRun {
+    /// Steps that name a model ask `model` for it by that name, unless [`FlowRun::models`] says otherwise.
+    pub fn new(
+        workflow: impl Into<Arc<LoadedWorkflow>>,
+        model: Arc<dyn ModelClient>,
+        model_name: impl Into<String>,
+    ) -> FlowRun {
+        FlowRun {
+            workflow: workflow.into(),
+            model,
+            model_name: model_name.into(),
+            run_id: format!("run_{:016x}", random()),
+            inputs: JsonText::of(&serde_json::json!({})),
+            context: None,
+            tools: Vec::new(),
+            permissions: PermissionOptions::default(),
+            models: None,
+            budget: Arc::new(NoBudget),
+            sink: Arc::new(NoFlowSink),
+            stop: StopRun::default(),
+        }
+    }
+
+    /// The object that the document's `inputs` describe.
+    #[must_use]
+    pub fn inputs(mut self, inputs: JsonText) -> FlowRun {
+        self.inputs = inputs;
+        self
+    }
+
+    /// What every step is to know.
+    #[must_use]
+    pub fn context(mut self, context: impl Into<String>) -> FlowRun {
+        self.context = Some(context.into());
+        self
+    }
+
+    /// All tools of the run; a document can only restrict them.
+    #[must_use]
+    pub fn tools(mut self, tools: Vec<Arc<dyn Tool>>) -> FlowRun {
+        self.tools = tools;
+        self
+    }
+
+    /// Which calls may run; nobody is asked. Without this, only those that change nothing.
+    #[must_use]
+    pub fn permissions(mut self, permissions: PermissionOptions) -> FlowRun {
+        self.permissions = permissions;
+        self
+    }
+
+    #[must_use]
+    pub fn models(mut self, models: Arc<dyn StepModels>) -> FlowRun {
+        self.models = Some(models);
+        self
+    }
+
+    /// Shared by all steps.
+    #[must_use]
+    pub fn budget(mut self, budget: Arc<dyn Budget>) -> FlowRun {
+        self.budget = budget;
+        self
+    }
+
+    #[must_use]
+    pub fn sink(mut self, sink: Arc<dyn FlowSink>) -> FlowRun {
+        self.sink = sink;
+        self
+    }
+
+    #[must_use]
+    pub fn stop(mut self, stop: StopRun) -> FlowRun {
+        self.stop = stop;
+        self
+    }
+
+    #[must_use]
+    pub fn run_id(mut self, run_id: impl Into<String>) -> FlowRun {
+        self.run_id = run_id.into();
+        self
+    }
+
+    pub async fn run(self) -> Result<WorkflowOutcome, CannotRun> {
+        if let Some(schema) = &self.workflow.inputs {
+            schema.check(self.inputs.as_str()).map_err(|rejection| CannotRun::Inputs(rejection.told()))?;
+        }
+        let cwd = match self.permissions.cwd.as_os_str().is_empty() {
+            true => self.workflow.folder.clone(),
+            false => self.permissions.cwd.clone(),
+        };
+        let permissions = Permissions::new(PermissionOptions { cwd: cwd.clone(), ..self.permissions })?;
+        let registry = Registry::new();
+        for tool in self.tools {
+            registry.add(tool)?;
+        }
+        if let Some(unusable) =
+            crate::unusable_tools(&self.workflow, &registry, &permissions).into_iter().next()
+        {
+            return Err(CannotRun::Unusable(unusable));
+        }
+        let model = NamedModel { client: self.model, name: self.model_name };
+        let template = plain_template(&model, &registry, permissions, cwd, self.budget);
+        let models = self.models.unwrap_or_else(|| Arc::new(ByName(model)));
+        let parts = StepParts {
+            template,
+            registry,
+            models,
+            memory: Vec::new(),
+            subagents: None,
+            context: self.context,
+            worktrees: None,
+            trace: None,
+            sink: Arc::new(NoSink),
+        };
+        let events = Arc::new(FlowEmitter::new(&self.run_id, self.sink));
+        let spec = RunSpec::new(self.workflow, &self.run_id, self.inputs);
+        Ok(run(spec, parts, events, self.stop).await)
+    }
+}
+
+/// One client for all models. How often it repeats a request is its own business.
+struct ByName(NamedModel);
+
+impl StepModels for ByName {
+    fn model(&self, wish: &ModelWish, _retries: Option<u32>) -> Result<NamedModel, String> {
+        let name = wish.named().unwrap_or(&self.0.name).to_owned();
+        Ok(NamedModel { client: Arc::clone(&self.0.client), name })
+    }
+}
+
+/// Agents with nothing but a model and tools.
+fn plain_template(
+    model: &NamedModel,
+    registry: &Registry,
+    permissions: Permissions,
+    cwd: PathBuf,
+    budget: Arc<dyn Budget>,
+) -> AgentTemplate {
+    let seed = (u128::from(random()) << 64) | u128::from(random());
+    let ids = Arc::new(IdSource::new(Id::from_random(seed.to_be_bytes())));
+    let own_tools: OwnTools = Arc::new(|_| Vec::new());
+    AgentTemplate {
+        model: Arc::clone(&model.client),
+        client: Arc::new(NoClient),
+        budget,
+        info: RunInfo {
+            session_id: ids.next(),
+            cwd,
+            model: model.name.clone(),
+            permission_mode: permissions.mode().name().to_owned(),
+            tools: registry.names(),
+            agents: Vec::new(),
+            commands: Vec::new(),
+            mcp_servers: Vec::new(),
+            cli_version: env!("CARGO_PKG_VERSION").to_owned(),
+            sandbox: SandboxState::Off,
+            channel: None,
+        },
+        audience: Audience::Whole,
+        models: Models::default(),
+        reasoning: Reasoning::default(),
+        compact_at: COMPACT_AT,
+        hooks: Hooks::none(),
+        limits: Limits::default(),
+        permissions,
+        registry: registry.downgrade(),
+        own_tools,
+        lineage: Lineage::default(),
+        background: Background::plain(Arc::clone(&ids)),
+        terminal_tool: None,
+        ids,
+    }
+}
+
+/// Different each time; nothing depends on more.
+fn random() -> u64 {
+    RandomState::new().hash_one(std::time::SystemTime::now())
+}
