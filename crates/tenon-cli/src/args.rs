@@ -185,6 +185,9 @@ pub struct RunArgs {
     /// Stream the answer in pieces; needs `--output-format stream-json`
     #[arg(long, help_heading = "Output")]
     pub include_partial_messages: bool,
+    /// Tell in the stream which hooks ran; needs `--output-format stream-json`
+    #[arg(long, help_heading = "Output")]
+    pub include_hook_events: bool,
     /// `off` leaves the payload's text out of a structured result, which carries it as a value anyway
     #[arg(long, value_enum, default_value_t = Switch::On, help_heading = "Output")]
     pub result_text: Switch,
@@ -280,9 +283,12 @@ pub struct RunArgs {
     /// A command still waited for after so many seconds goes to the background
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Tools")]
     pub promote_after: Option<u64>,
-    /// `none`: a call that would need asking is denied, which is what happens anyway
+    /// `none`: a call that would need asking is denied, also when a client could be asked
     #[arg(long, value_name = "WHO", help_heading = "Tools")]
     pub permission_prompts: Option<String>,
+    /// Who is asked when a call needs approval: `stdio` for the client, or `mcp__SERVER__TOOL`
+    #[arg(long, value_name = "WHO", help_heading = "Tools")]
+    pub permission_prompt_tool: Option<String>,
     /// Work in this folder
     #[arg(short = 'C', long, value_name = "DIR", help_heading = "Tools")]
     pub cwd: Option<PathBuf>,
@@ -346,8 +352,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "UUID", help_heading = "Session")]
     pub session_id: Option<String>,
     /// Keep nothing on disk; large tool outputs go to a private folder that is removed at the end
-    #[arg(long, help_heading = "Session")]
+    #[arg(long, alias = "no-session-persistence", help_heading = "Session")]
     pub no_session: bool,
+    /// Also write every record of the session as a line, for a client that keeps sessions itself
+    #[arg(long, help_heading = "Session")]
+    pub session_mirror: bool,
 
     #[command(flatten)]
     pub later: LaterArgs,
@@ -364,9 +373,7 @@ pub struct LaterArgs {
     #[arg(long, hide = true)]
     pub resume_session_at: Option<String>,
     #[arg(long, hide = true)]
-    pub session_mirror: bool,
-    #[arg(long, hide = true)]
-    pub permission_prompt_tool: Option<String>,
+    pub resume_drops_turn: Option<String>,
     #[arg(long, hide = true)]
     pub effort: Option<String>,
     #[arg(long, hide = true)]
@@ -375,8 +382,6 @@ pub struct LaterArgs {
     pub max_thinking_tokens: Option<String>,
     #[arg(long, hide = true)]
     pub disabled_slash_commands: Vec<String>,
-    #[arg(long, hide = true)]
-    pub include_hook_events: bool,
     #[arg(long, hide = true, num_args = 0..=1)]
     pub worktree: Option<Option<String>>,
     #[arg(long, hide = true)]
@@ -390,7 +395,17 @@ pub struct LaterArgs {
     #[arg(long, hide = true)]
     pub plugin_dir: Vec<String>,
     #[arg(long, hide = true)]
+    pub plugin_dir_no_mcp: Vec<String>,
+    #[arg(long, hide = true)]
     pub task_budget: Option<String>,
+    #[arg(long, hide = true)]
+    pub thinking_display: Option<String>,
+    #[arg(long, hide = true)]
+    pub allow_dangerously_skip_permissions: bool,
+    #[arg(long, hide = true)]
+    pub debug: bool,
+    #[arg(long, hide = true)]
+    pub debug_file: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -86,11 +86,13 @@ pub fn permissions(
 
 /// Which built-in tools are offered.
 pub fn selection(args: &RunArgs, settings: &Settings) -> Result<Selection, Failure> {
-    let named = if args.core_tools.is_empty() {
+    let named: Option<Vec<String>> = if args.core_tools.is_empty() {
         settings.tools.core.clone()
     } else {
         Some(args.core_tools.iter().flat_map(|list| split_rules(list)).map(str::to_owned).collect())
     };
+    // SDKs say so where they mean all of them.
+    let named = named.filter(|names| *names != ["default"]);
     let source = if args.core_tools.is_empty() { "`tools.core`" } else { "`--core-tools`" };
     if let Some(names) = &named {
         rules(names, source)?;

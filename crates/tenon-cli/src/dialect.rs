@@ -75,6 +75,9 @@ pub fn check_flags(args: &RunArgs, hints: Hints<'_>) -> Result<(), UsageError> {
     {
         return Err(UsageError::new("`--include-partial-messages` needs `--output-format stream-json`"));
     }
+    if args.include_hook_events && args.output_format != Some(OutputFormat::StreamJson) {
+        return Err(UsageError::new("`--include-hook-events` needs `--output-format stream-json`"));
+    }
     check(args, Output::of_flags(args, hints))
 }
 
@@ -93,6 +96,9 @@ fn check(args: &RunArgs, output: Output) -> Result<(), UsageError> {
             "--include-partial-messages",
             "`--output-format stream-chunk-json` writes answers in pieces",
         ),
+        Dialect::Gemini | Dialect::OpenAi if args.include_hook_events => {
+            cannot("--include-hook-events", "`qwen` and `claude` have it")
+        }
         Dialect::Gemini | Dialect::OpenAi if is_json && args.result_text == Switch::Off => {
             cannot("--result-text", "`qwen` and `claude` have it")
         }

@@ -6,6 +6,7 @@
 
 mod args;
 mod cli_settings;
+mod client_marks;
 mod dialect;
 mod doctor;
 mod doctor_report;
@@ -28,6 +29,7 @@ mod run_hooks;
 mod sandbox;
 mod schema_command;
 mod session;
+mod session_mirror;
 mod sessions_command;
 mod signals;
 mod stderr;
@@ -41,6 +43,7 @@ mod sys;
 mod telemetry;
 mod trust_command;
 mod usage;
+mod who_is_asked;
 
 use std::process::ExitCode;
 

@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tenon_config::{ExtraSettings, McpServers as Configured, Settings, Surroundings};
 use tenon_config::{merge_mcp_servers, read_mcp_config};
 use tenon_core::{Client, ErrorClass, Failure, McpServer, McpStatus, Secrets, TraceContext};
-use tenon_tools::{McpNotice, McpOptions, McpReport, McpServers, OutputStore, Registry, mcp_server_word};
+use tenon_tools::{
+    McpNotice, McpOptions, McpReport, McpServers, McpTools, OutputStore, Registry, mcp_server_word,
+};
 
 use crate::args::RunArgs;
 use crate::plan::VERSION;
 use crate::stderr::{Level, Reporter, line};
-use crate::{model, run_hooks};
+use crate::{client_marks, run_hooks};
 
 /// The servers that settings and flags name: those of `--mcp-config` over the others, or alone with
 /// `--strict-mcp-config`; none with `--safe-mode`.
@@ -102,7 +104,7 @@ impl Mcp {
         if servers.is_empty() {
             return Mcp::default();
         }
-        let secret_names = model::secret_names(run.args, run.settings, run.here);
+        let withheld = client_marks::kept_from_children(run.args, run.settings, run.here);
         let news = Arc::new(News { reporter: run.reporter, held: Mutex::new(Some(Vec::new())) });
         let (listener, secrets) = (Arc::clone(&news), run.secrets.clone());
         let timeouts = &run.settings.timeouts;
@@ -110,7 +112,7 @@ impl Mcp {
             servers,
             folder: run.folder.to_owned(),
             environment: std::env::vars_os()
-                .filter(|(name, _)| !secret_names.iter().any(|secret| name == secret.as_str()))
+                .filter(|(name, _)| !withheld.iter().any(|withheld| name == withheld.as_str()))
                 .collect(),
             net: run_hooks::net(run.args, run.here),
             start_timeout: timeouts.mcp_start(),
@@ -146,6 +148,11 @@ impl Mcp {
             report.problem = report.problem.as_deref().map(|why| secrets.hide(why).into_owned());
         }
         reports
+    }
+
+    /// For whoever calls tools besides the model; `None` without servers.
+    pub fn tools(&self) -> Option<McpTools> {
+        self.0.as_ref().map(|running| running.servers.tools())
     }
 
     pub fn statuses(&self) -> Vec<McpServer> {

@@ -12,7 +12,7 @@ use tenon_config::{Loaded, McpServers, Surroundings};
 use tenon_contract::Contract;
 use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Message, Reasoning, RunInfo, Sampling, Secrets};
 use tenon_model::Recorder;
-use tenon_session::Place;
+use tenon_session::{Mirror, Place};
 use tenon_tools::{
     OutputStore, Permissions, SessionSource, ShellOptions, ShellTerminal, Workspace, WorkspaceOptions,
     builtin_tools,
@@ -27,7 +27,10 @@ use crate::run_hooks::{self, HookedRun};
 use crate::stderr::Reporter;
 use crate::subagents::Helpers;
 use crate::telemetry::Telemetry;
-use crate::{cli_settings, input, model, money, sandbox, session, subagents, surroundings, sys};
+use crate::who_is_asked::WhoIsAsked;
+use crate::{
+    cli_settings, client_marks, input, model, money, sandbox, session, subagents, surroundings, sys,
+};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -46,6 +49,8 @@ pub struct Plan<'a> {
     /// Whoever may be asked.
     pub client: Arc<dyn Client>,
     pub asked: AskedBy,
+    /// Whoever keeps the session as well.
+    pub mirror: Option<Mirror>,
 }
 
 /// Where the prompt comes from.
@@ -97,6 +102,8 @@ impl Plan<'_> {
         let offered = contract.as_ref().filter(|contract| !permissions.removes(contract.tool));
         let system = self.system(offered, &started_in)?;
         let servers = mcp::configured(args, settings, self.here, &started_in, warnings)?;
+        let who = WhoIsAsked::of(args);
+        who.check(servers.iter().map(|(name, _)| name))?;
         let add_dirs = self.add_dirs(&started_in)?;
         let input = match self.asked {
             AskedBy::CommandLine => input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?,
@@ -143,7 +150,7 @@ impl Plan<'_> {
             secrets: &chosen.secrets,
         };
         let hooks = run_hooks::hooks(args, &self.loaded, self.here, hooked)?;
-        let client = Arc::clone(&self.client);
+        let client = who.instead_of(Arc::clone(&self.client), mcp.tools());
         let of_run = ToolsOfRun {
             permissions: &permissions,
             client: &*client,
@@ -180,6 +187,7 @@ impl Plan<'_> {
             id: self.ids.session,
             cwd: &info.cwd,
             prompt: input.asked.as_deref().unwrap_or(&input.prompt),
+            mirror: self.mirror.clone(),
         };
         let session = session::open(args, self.here, self.origin, &beginning, &chosen, warnings)?;
         let ending = Ending {
@@ -247,6 +255,7 @@ impl Plan<'_> {
         secrets: &Secrets,
     ) -> Mcp {
         let permissions = permissions.clone();
+        let judge = self.args.permission_prompt_tool.clone();
         let run = Started {
             args: self.args,
             settings: &self.loaded.settings,
@@ -257,7 +266,8 @@ impl Plan<'_> {
             trace: self.telemetry.trace(),
             secrets: secrets.clone(),
             reporter: self.reporter,
-            offer: Arc::new(move |tool| !permissions.removes(tool)),
+            // The tool that judges the model's calls is not one of its tools.
+            offer: Arc::new(move |tool| !permissions.removes(tool) && judge.as_deref() != Some(tool)),
         };
         Mcp::start(servers, run)
     }
@@ -345,7 +355,7 @@ impl Plan<'_> {
     fn shell(&self) -> ShellOptions {
         let settings = &self.loaded.settings;
         let mut shell = ShellOptions::new(std::env::vars_os());
-        shell.env_remove = model::secret_names(self.args, settings, self.here);
+        shell.env_remove = client_marks::kept_from_children(self.args, settings, self.here);
         shell.max_timeout = settings.timeouts.shell_max();
         shell.default_timeout =
             settings.tools.shell.default_timeout_ms.map_or(settings.timeouts.shell(), Duration::from_millis);

@@ -8,7 +8,7 @@ use tenon_agent::{Emitter, Stop};
 use tenon_config::{ExtraSettings, Loaded, MemoryUse, ProjectTrust, Sources, Surroundings};
 use tenon_core::{Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, NoClient, Outcome};
 use tenon_session::Lines;
-use tenon_wire::{EncoderOptions, Format, Lifetime};
+use tenon_wire::{EncoderOptions, Format, Lifetime, Replies};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{InputFormat, RunArgs, Switch};
@@ -22,7 +22,7 @@ use crate::stdout::{Stdout, Written};
 use crate::stream_session::{self, Common, Connection, LastOutcome};
 use crate::telemetry::Telemetry;
 use crate::usage::{Situation, UsageError};
-use crate::{dialect, signals, stdin_lines, surroundings, usage};
+use crate::{client_marks, dialect, session_mirror, signals, stdin_lines, surroundings, usage};
 
 pub fn main(args: RunArgs) -> u8 {
     let stdin_is_terminal = std::io::stdin().is_terminal();
@@ -31,7 +31,7 @@ pub fn main(args: RunArgs) -> u8 {
         return short_help();
     }
     let env_dialect = std::env::var("TENON_DIALECT").ok();
-    let entrypoint = std::env::var("CLAUDE_CODE_ENTRYPOINT").ok();
+    let entrypoint = std::env::var(client_marks::ENTRYPOINT).ok();
     let hints = Hints { named: env_dialect.as_deref(), entrypoint: entrypoint.as_deref() };
     let situation =
         Situation { stdin_is_terminal, prompt_forced: std::env::args_os().any(|arg| arg == "--"), hints };
@@ -87,7 +87,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     };
     // First of all: whatever goes wrong from here on, no old result is left.
     let prepared = prepare_result_file(&args);
-    let named = session::find(&args, &here);
+    let named = session_mirror::fetch(&args, &here).and_then(|()| session::find(&args, &here));
     if let Ok(Named { origin: Origin::Resumed(id), .. }) = named {
         ids.session = id;
     }
@@ -116,6 +116,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     options.verbose = args.verbose;
     options.raw_ansi = args.raw_ansi;
     options.partials = args.include_partial_messages;
+    options.hook_events = args.include_hook_events;
     options.result_text = args.result_text == Switch::On;
     if lines.is_some() {
         options.lifetime = Lifetime::ManyRuns;
@@ -135,6 +136,11 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
         Some(connection) => Arc::clone(&connection.peer) as Arc<dyn Client>,
         None => Arc::new(NoClient),
     };
+    let mirror = args.session_mirror.then(|| {
+        let lines = Arc::clone(&stdout) as Arc<dyn Lines>;
+        session_mirror::mirror(&here, ids.session, lines, Replies::new(dialect, ids.session), reporter)
+    });
+    let mirror = mirror.flatten();
     let asked = if connection.is_some() { AskedBy::Client } else { AskedBy::CommandLine };
     let settings = settings.cloned().unwrap_or_default();
 
@@ -155,6 +161,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
                 origin: named.origin,
                 client,
                 asked,
+                mirror,
             };
             plan.agent(&mut warnings).await
         }
@@ -255,6 +262,7 @@ pub async fn ask(asked: Asked<'_>) -> Arc<Outcome> {
         origin: Origin::New,
         client: Arc::new(NoClient),
         asked: AskedBy::CommandLine,
+        mirror: None,
     };
     let outcome = match plan.agent(&mut warnings).await {
         Ok((agent, ending)) => {

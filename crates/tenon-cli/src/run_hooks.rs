@@ -7,7 +7,7 @@ use tenon_core::{ErrorClass, Failure, HookRun, Id, Secrets};
 use tenon_tools::{HookOptions, Hooks, NetOptions};
 
 use crate::args::RunArgs;
-use crate::model;
+use crate::{client_marks, model};
 
 /// What hooks are told about the run besides its settings.
 pub struct HookedRun<'a> {
@@ -30,12 +30,12 @@ pub fn hooks(
     if args.bare || args.safe_mode || settings.disable_all_hooks == Some(true) || settings.hooks.is_empty() {
         return Ok(Hooks::none());
     }
-    let secret_names = model::secret_names(args, settings, here);
+    let withheld = client_marks::kept_from_children(args, settings, here);
     refuse_keys(loaded, run.secrets)?;
     let mut options = HookOptions {
         rules: settings.hooks.clone(),
         environment: std::env::vars_os()
-            .filter(|(name, _)| !secret_names.iter().any(|secret| name == secret.as_str()))
+            .filter(|(name, _)| !withheld.iter().any(|withheld| name == withheld.as_str()))
             .collect(),
         session_id: run.session.to_string(),
         transcript: run.transcript,

@@ -7,7 +7,9 @@ use std::time::SystemTime;
 
 use tenon_config::{Settings, Surroundings};
 use tenon_core::{ErrorClass, Failure, Id, Message, NoJournal, Outcome, Timestamp, TurnJournal};
-use tenon_session::{Asked, Found, Head, Listed, Place, Recorder, SessionError, SessionFile, title_of};
+use tenon_session::{
+    Asked, Found, Head, Listed, Mirror, Place, Recorder, SessionError, SessionFile, title_of,
+};
 
 use crate::args::RunArgs;
 use crate::model::Chosen;
@@ -131,6 +133,8 @@ pub struct Beginning<'a> {
     pub id: Id,
     pub cwd: &'a Path,
     pub prompt: &'a str,
+    /// Whoever is told what is written.
+    pub mirror: Option<Mirror>,
 }
 
 /// Opens the session; the last thing before a run, so that one that never began leaves nothing behind.
@@ -142,7 +146,11 @@ pub fn open(
     chosen: &Chosen,
     warnings: &mut Vec<String>,
 ) -> Result<Session, Failure> {
-    let recorder = Recorder { secrets: chosen.secrets.clone(), providers: chosen.providers.clone() };
+    let recorder = Recorder {
+        secrets: chosen.secrets.clone(),
+        providers: chosen.providers.clone(),
+        mirror: beginning.mirror.clone(),
+    };
     let provider = chosen.providers.first().map(|(_, provider)| provider.as_str()).unwrap_or_default();
     let asked = Asked { provider, model: &chosen.model };
     let head = Head {

@@ -10,6 +10,7 @@ use crate::args::{InputFormat, LaterArgs, OutputFormat, RunArgs};
 use crate::dialect::{self, Hints, Output};
 use crate::manual::print;
 use crate::stderr::line;
+use crate::{session_mirror, who_is_asked};
 
 /// Commands that tenon has, and those it will have.
 const COMMANDS: [&str; 8] = ["schema", "sessions", "trust", "mcp", "doctor", "completions", "man", "help"];
@@ -75,6 +76,7 @@ pub fn check(args: &RunArgs, situation: Situation<'_>) -> Result<Vec<String>, Us
     check_permissions(args)?;
     check_models(args)?;
     check_session(args)?;
+    session_mirror::check_flags(args, Output::of_flags(args, situation.hints))?;
     check_later(args)?;
     Ok(no_op_warnings(&args.later))
 }
@@ -198,11 +200,7 @@ fn check_permissions(args: &RunArgs) -> Result<(), UsageError> {
             "`--strict-mcp-config` needs `--mcp-config`: there would be no MCP server",
         ));
     }
-    match args.permission_prompts.as_deref() {
-        None | Some("none") => Ok(()),
-        Some(other) => Err(UsageError::new(format!("`--permission-prompts {other}` is not known"))
-            .hint("the only value is `none`")),
-    }
+    who_is_asked::check_flags(args)
 }
 
 fn check_models(args: &RunArgs) -> Result<(), UsageError> {
@@ -251,13 +249,11 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--prompt-interactive", flags.prompt_interactive.is_some()),
         ("--acp", flags.acp),
         ("--resume-session-at", flags.resume_session_at.is_some()),
-        ("--session-mirror", flags.session_mirror),
-        ("--permission-prompt-tool", flags.permission_prompt_tool.is_some()),
+        ("--resume-drops-turn", flags.resume_drops_turn.is_some()),
         ("--effort", flags.effort.is_some()),
         ("--thinking", flags.thinking.is_some()),
         ("--max-thinking-tokens", flags.max_thinking_tokens.is_some()),
         ("--disabled-slash-commands", !flags.disabled_slash_commands.is_empty()),
-        ("--include-hook-events", flags.include_hook_events),
         ("--worktree", flags.worktree.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {
@@ -271,7 +267,12 @@ fn no_op_warnings(flags: &LaterArgs) -> Vec<String> {
         ("--betas", !flags.betas.is_empty()),
         ("--extensions", !flags.extensions.is_empty()),
         ("--plugin-dir", !flags.plugin_dir.is_empty()),
+        ("--plugin-dir-no-mcp", !flags.plugin_dir_no_mcp.is_empty()),
         ("--task-budget", flags.task_budget.is_some()),
+        ("--thinking-display", flags.thinking_display.is_some()),
+        ("--allow-dangerously-skip-permissions", flags.allow_dangerously_skip_permissions),
+        ("--debug", flags.debug),
+        ("--debug-file", flags.debug_file.is_some()),
     ];
     given
         .iter()

@@ -283,6 +283,8 @@ impl Hook {
 /// A hook that begins to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookStart {
+    /// The same in the report of its end; each run of a hook has its own.
+    pub id: u64,
     pub event: HookEvent,
     pub name: String,
     /// What its settings want to be shown meanwhile.
@@ -292,11 +294,16 @@ pub struct HookStart {
 /// One hook that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookReport {
+    pub id: u64,
     pub event: HookEvent,
     pub name: String,
     pub end: HookEnd,
     pub exit_code: Option<i32>,
     pub duration_ms: u64,
+    /// What it answered, shortened. Never stored: it may quote anything it was told.
+    pub stdout: String,
+    /// What it complained about, or why it failed; shortened, and never stored either.
+    pub stderr: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

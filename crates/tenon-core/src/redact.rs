@@ -11,7 +11,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::{
-    Ending, Event, EventKind, Media, Message, Outcome, Part, PartKind, RawJson, Role, Secrets, ToolProgress,
+    Ending, Event, EventKind, HookReport, Media, Message, Outcome, Part, PartKind, RawJson, Role, Secrets,
+    ToolProgress,
 };
 
 /// Other programs match on this text.
@@ -95,6 +96,10 @@ impl Event {
                     report.content = stored;
                 }
                 EventKind::ToolFinished(report)
+            }
+            EventKind::HookEnded(report) => {
+                let (stdout, stderr) = (String::new(), String::new());
+                EventKind::HookEnded(HookReport { stdout, stderr, ..report.clone() })
             }
             EventKind::RunFinished(outcome) => EventKind::RunFinished(Arc::new(redact_outcome(outcome))),
             other => other.clone(),

@@ -145,7 +145,11 @@ impl Client for Peer {
         Box::pin(async move {
             let question = Question::CanUseTool { ask: &ask, suggestions: suggestions(&ask) };
             match self.ask(question, |deadlines| deadlines.can_use_tool, cancel).await {
-                Ok(answer) => self.permission_reply(&ask, &answer),
+                Ok(answer) => {
+                    let reply = permission_reply(&ask, &answer);
+                    self.stop_if_wanted(&reply, &answer);
+                    reply
+                }
                 Err(error) => PermissionReply::Deny {
                     message: format!("{} (asked because {})", said(&error), ask.reason),
                 },
@@ -186,29 +190,31 @@ impl Client for Peer {
 }
 
 impl Peer {
-    /// Only a clear yes is one.
-    fn permission_reply(&self, ask: &PermissionAsk, answer: &Value) -> PermissionReply {
-        let behavior = answer["behavior"].as_str().unwrap_or_default().to_ascii_lowercase();
-        if matches!(behavior.as_str(), "allow" | "approve") {
-            return match answer.get("updatedInput").or_else(|| answer.get("updated_input")) {
-                // Clients send the arguments back whether or not they changed them.
-                Some(Value::Object(input)) if *input != ask.input => {
-                    PermissionReply::Allow { updated_input: Some(input.clone()) }
-                }
-                _ => PermissionReply::Allow { updated_input: None },
-            };
-        }
-        if answer["interrupt"] == true
+    fn stop_if_wanted(&self, reply: &PermissionReply, answer: &Value) {
+        if matches!(reply, PermissionReply::Deny { .. })
+            && answer["interrupt"] == true
             && let Some(turn) = &self.state().turn
         {
             let why = "the client denied a call and stopped the turn";
             turn.now(Failure::new(ErrorClass::Interrupted(Signal::Int), why));
         }
-        let message = answer["message"].as_str().filter(|message| !message.trim().is_empty());
-        PermissionReply::Deny {
-            message: message.map_or_else(|| "the client said no".to_owned(), str::to_owned),
-        }
     }
+}
+
+/// What an answer to a question of permission means: only a clear yes is one.
+pub fn permission_reply(ask: &PermissionAsk, answer: &Value) -> PermissionReply {
+    let behavior = answer["behavior"].as_str().unwrap_or_default().to_ascii_lowercase();
+    if matches!(behavior.as_str(), "allow" | "approve") {
+        return match answer.get("updatedInput").or_else(|| answer.get("updated_input")) {
+            // Clients send the arguments back whether or not they changed them.
+            Some(Value::Object(input)) if *input != ask.input => {
+                PermissionReply::Allow { updated_input: Some(input.clone()) }
+            }
+            _ => PermissionReply::Allow { updated_input: None },
+        };
+    }
+    let message = answer["message"].as_str().filter(|message| !message.trim().is_empty());
+    PermissionReply::Deny { message: message.map_or_else(|| "the client said no".to_owned(), str::to_owned) }
 }
 
 fn said(error: &ClientError) -> String {

@@ -67,6 +67,7 @@ pub fn open(
         end: story.scan.end,
         last: story.last.clone(),
         entry: Entry::Synced,
+        mirror: recorder.mirror.clone(),
     };
     let mut warnings = warnings(&story, &path);
     let repaired = repair(&mut open, &story, head, &recorder, &mut warnings);
@@ -246,6 +247,9 @@ fn copy(mut file: &File, story: &Story, path: &Path, head: &Head, recorder: &Rec
     }
     let writer = Writer::take(&copy, path).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
     let end = copy.metadata()?.len();
+    if let Some(mirror) = &recorder.mirror {
+        mirror.tell_all(path)?;
+    }
     Ok(Open {
         _writer: writer,
         file: Arc::new(copy),
@@ -253,5 +257,6 @@ fn copy(mut file: &File, story: &Story, path: &Path, head: &Head, recorder: &Rec
         end,
         last: story.last.clone(),
         entry: Entry::New,
+        mirror: recorder.mirror.clone(),
     })
 }

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenon_core::{BoxFut, Outcome, Secrets, TurnJournal, TurnRecord};
 
 use crate::lock::{Refused, Writer};
+use crate::mirror::Mirror;
 use crate::place::make_folder;
 use crate::record::{By, COMPLETE, DEGRADED, HEAD_START, Head, finished_line, line};
 use crate::{Place, SessionError};
@@ -24,6 +25,8 @@ pub struct Recorder {
     pub secrets: Secrets,
     /// Model and provider: the one chosen, then the fallbacks.
     pub providers: Vec<(String, String)>,
+    /// Whoever is told what is written.
+    pub mirror: Option<Mirror>,
 }
 
 impl Recorder {
@@ -59,6 +62,7 @@ pub(crate) struct Open {
     pub(crate) last: By,
     /// The folder's entry of a new file is on the disk.
     pub(crate) entry: Entry,
+    pub(crate) mirror: Option<Mirror>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,6 +91,7 @@ impl SessionFile {
             end: 0,
             last: By::default(),
             entry: Entry::New,
+            mirror: recorder.mirror.clone(),
         };
         if let Err(error) = open.append(&head.line(&recorder.secrets)) {
             // An empty file would be a session nobody began.
@@ -188,6 +193,9 @@ impl Open {
             }
         }
         self.end += lines.len() as u64;
+        if let Some(mirror) = &self.mirror {
+            mirror.tell(lines);
+        }
         Ok(())
     }
 

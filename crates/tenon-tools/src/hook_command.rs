@@ -130,10 +130,16 @@ fn answer(status: ExitStatus, out: &Captured, err: &Captured) -> Result<Ran, Fai
         Some(0) if out.is_cut => {
             Err(Failed::Broken { why: format!("it printed more than {MAX_OUTPUT} bytes"), code: Some(0) })
         }
-        Some(0) => Reply::from_text(&out.text())
-            .map(|reply| Ran { reply, code: Some(0) })
-            .map_err(|why| Failed::Broken { why, code: Some(0) }),
-        Some(SAYS_NO) => Ok(Ran { reply: Reply::from_refusal(&stderr), code: Some(SAYS_NO) }),
+        Some(0) => {
+            let stdout = out.text();
+            Reply::from_text(&stdout)
+                .map(|reply| Ran { reply, code: Some(0), stdout, stderr })
+                .map_err(|why| Failed::Broken { why, code: Some(0) })
+        }
+        Some(SAYS_NO) => {
+            let reply = Reply::from_refusal(&stderr);
+            Ok(Ran { reply, code: Some(SAYS_NO), stdout: out.text(), stderr })
+        }
         code => {
             let ended = match (code, status.signal()) {
                 (Some(code), _) => format!("it exited with code {code}"),

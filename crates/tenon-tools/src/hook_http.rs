@@ -32,7 +32,7 @@ impl HttpHook<'_> {
             () = cancel.cancelled() => Err(Failed::Cancelled),
             answered = timeout(self.timeout, self.exchange(input, options, trace)) => match answered {
                 Err(_) => Err(Failed::TimedOut(self.timeout)),
-                Ok(Ok(reply)) => Ok(Ran { reply, code: None }),
+                Ok(Ok((reply, stdout))) => Ok(Ran { reply, code: None, stdout, stderr: String::new() }),
                 Ok(Err(why)) => Err(Failed::broken(why)),
             },
         }
@@ -43,7 +43,7 @@ impl HttpHook<'_> {
         input: String,
         options: &HookOptions,
         trace: Option<&TraceContext>,
-    ) -> Result<Reply, String> {
+    ) -> Result<(Reply, String), String> {
         let url = Url::parse(self.url).map_err(|error| format!("its address is not a URL: {error}"))?;
         let client = options.net.client(&url, |builder| builder)?;
         let mut request = client.post(url).header("content-type", "application/json").body(input);
@@ -62,7 +62,10 @@ impl HttpHook<'_> {
             return Err(format!("it answered with status {}", status.as_u16()));
         }
         match read_body(response, MAX_OUTPUT).await? {
-            Body::Whole(body) => Reply::from_text(&String::from_utf8_lossy(&body)),
+            Body::Whole(body) => {
+                let text = String::from_utf8_lossy(&body).into_owned();
+                Ok((Reply::from_text(&text)?, text))
+            }
             Body::Cut(_) => Err(format!("it answered with more than {MAX_OUTPUT} bytes")),
         }
     }

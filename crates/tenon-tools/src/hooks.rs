@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,8 @@ const AFTER_THE_RUN: Duration = Duration::from_secs(5);
 const MATCHER_SIZE: usize = 1024 * 1024;
 /// A hook without a name is called by the beginning of its command.
 const NAME_CHARS: usize = 60;
+/// How much of what a hook printed whoever watches the run is shown.
+const OUTPUT_SHOWN: usize = 4000;
 /// Stands for what a hook said about the final answer: warnings are stored, payloads are not.
 const UNSHOWN: &str = "(not shown, it may quote the payload)";
 
@@ -122,6 +125,8 @@ struct Shared {
     options: HookOptions,
     common: Common,
     background: Mutex<JoinSet<()>>,
+    /// How many hooks have been started.
+    started: Arc<AtomicU64>,
 }
 
 /// What hooks need besides the event. `NetOptions` keeps this from being `Debug`.
@@ -201,6 +206,9 @@ pub struct HookError {
 pub(crate) struct Ran {
     pub reply: Reply,
     pub code: Option<i32>,
+    /// What it printed or answered.
+    pub stdout: String,
+    pub stderr: String,
 }
 
 /// Why there is no answer.
@@ -276,30 +284,31 @@ impl Hooks {
             options: HookOptions::default(),
             common: Common::default(),
             background: Mutex::default(),
+            started: Arc::default(),
         };
         Hooks { shared: Arc::new(shared), agent: None }
     }
 
     pub fn new(mut options: HookOptions) -> Result<Hooks, HookError> {
         let rules = ready(std::mem::take(&mut options.rules))?;
-        Ok(Hooks::of(rules, options))
+        Ok(Hooks::of(rules, options, Arc::default()))
     }
 
     /// The same, and these after them.
     pub fn with_rules(&self, more: Vec<HookRule>) -> Result<Hooks, HookError> {
         let mut rules = self.shared.rules.clone();
         rules.extend(ready(more)?);
-        let hooks = Hooks::of(rules, self.shared.options.clone());
+        let hooks = Hooks::of(rules, self.shared.options.clone(), Arc::clone(&self.shared.started));
         Ok(Hooks { agent: self.agent.clone(), ..hooks })
     }
 
-    fn of(rules: Vec<ReadyRule>, options: HookOptions) -> Hooks {
+    fn of(rules: Vec<ReadyRule>, options: HookOptions, started: Arc<AtomicU64>) -> Hooks {
         let common = Common {
             session_id: options.session_id.clone(),
             transcript: options.transcript.clone(),
             cwd: options.cwd.clone(),
         };
-        let shared = Shared { rules, options, common, background: Mutex::default() };
+        let shared = Shared { rules, options, common, background: Mutex::default(), started };
         Hooks { shared: Arc::new(shared), agent: None }
     }
 
@@ -325,32 +334,41 @@ impl Hooks {
         let event = rule.event;
         let name = name_of(hook);
         let text = input.to_json(&self.shared.common, ctx.permission_mode, self.agent());
+        let id = self.shared.started.fetch_add(1, Ordering::Relaxed) + 1;
         (ctx.tell)(EventKind::HookStarted(HookStart {
+            id,
             event,
             name: name.clone(),
             status_message: hook.status_message.clone(),
         }));
-        let report = |end, exit_code, started: Instant| {
-            let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let name = name.clone();
-            (ctx.tell)(EventKind::HookEnded(HookReport { event, name, end, exit_code, duration_ms }));
+        let report = |end, exit_code, started: Instant, [stdout, stderr]: [&str; 2]| {
+            (ctx.tell)(EventKind::HookEnded(HookReport {
+                id,
+                event,
+                name: name.clone(),
+                end,
+                exit_code,
+                duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                stdout: shortened(stdout, OUTPUT_SHOWN),
+                stderr: shortened(stderr, OUTPUT_SHOWN),
+            }));
         };
         let about_payload = input.call().is_some_and(|call| call.terminal);
         let shown = |words: &str| if about_payload { UNSHOWN.to_owned() } else { words.to_owned() };
         let started = Instant::now();
         if hook.wait == HookWait::Not {
             self.start_and_leave(hook, text, input, ctx);
-            report(HookEnd::Started, None, started);
+            report(HookEnd::Started, None, started, ["", ""]);
             return Reply::default();
         }
         let tool_use_id = input.call().map(|call| call.id.clone());
         let failed = match self.run_by_kind(&hook.run, text, tool_use_id, ctx).await {
-            Ok(Ran { reply, code }) => {
+            Ok(Ran { reply, code, stdout, stderr }) => {
                 let end = match reply.says {
                     HookSays::Deny { .. } => HookEnd::Blocked,
                     _ => HookEnd::Success,
                 };
-                report(end, code, started);
+                report(end, code, started, [&stdout, &stderr]);
                 if let Some(message) = reply.message.as_deref().map(&shown) {
                     ctx.warn(format!("the `{}` hook `{name}` says: {message}", event.name()));
                 }
@@ -365,7 +383,7 @@ impl Hooks {
             }
             Failed::Cancelled => (HookEnd::Cancelled, None, "the run was stopped".to_owned()),
         };
-        report(end, code, started);
+        report(end, code, started, ["", &why]);
         match hook.on_error(event, rule.layer) {
             OnHookError::Block => Reply::denied(&format!("the hook `{name}` that guards it failed: {why}")),
             OnHookError::Warn if end == HookEnd::Cancelled => Reply::default(),
@@ -439,14 +457,14 @@ async fn ask_client(call: HookCall, limit: Duration, ctx: &HookCtx) -> Result<Ra
         answered = timeout(limit, ctx.client.hook(call, ctx.cancel.child_token())) => match answered {
             Err(_) | Ok(Err(ClientError::TimedOut)) => Err(Failed::TimedOut(limit)),
             Ok(Err(error)) => Err(Failed::broken(error.to_string())),
-            Ok(Ok(reply)) => match &reply.0 {
-                Value::Null => Ok(Ran { reply: Reply::default(), code: None }),
-                Value::Object(object) => match Reply::from_object(object) {
-                    Ok(reply) => Ok(Ran { reply, code: None }),
-                    Err(why) => Err(Failed::broken(why)),
-                },
-                _ => Err(Failed::broken("its answer is not an object")),
-            },
+            Ok(Ok(answer)) => {
+                let reply = match &answer.0 {
+                    Value::Null => Reply::default(),
+                    Value::Object(object) => Reply::from_object(object).map_err(Failed::broken)?,
+                    _ => return Err(Failed::broken("its answer is not an object")),
+                };
+                Ok(Ran { reply, code: None, stdout: answer.0.to_string(), stderr: String::new() })
+            }
         },
     }
 }

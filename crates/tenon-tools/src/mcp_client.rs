@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tenon_core::{Client, McpServer, McpServerConfig, McpState, McpStatus, TraceContext};
+use tenon_core::{Client, McpServer, McpServerConfig, McpState, McpStatus, Tool, TraceContext};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -159,12 +159,32 @@ impl McpServers {
         self.shared.servers().iter().map(report).collect()
     }
 
+    /// For whoever calls tools besides the model.
+    pub fn tools(&self) -> McpTools {
+        McpTools(Arc::downgrade(&self.shared))
+    }
+
     /// Closes every connection and ends every program, all at once and within a bounded time.
     pub async fn stop(self) {
         self.supervisors.iter().for_each(JoinHandle::abort);
         // An aborted start drops its program, which goes at once.
         let servers = self.shared.servers();
         join_all(servers.iter().map(|server| server.stop())).await;
+    }
+}
+
+/// Finds tools of servers by name, whether or not they are offered to the model.
+#[derive(Clone)]
+pub struct McpTools(Weak<Shared>);
+
+impl McpTools {
+    /// `None` when no server that is up has it.
+    pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        let shared = self.0.upgrade()?;
+        shared.servers().into_iter().find_map(|server| {
+            let listed = server.seen().tools.into_iter().find(|tool| tool.spec.name == name)?;
+            Some(Arc::new(McpTool::new(server, listed)) as Arc<dyn Tool>)
+        })
     }
 }
 

@@ -124,6 +124,8 @@ pub struct EncoderOptions {
     pub format: Format,
     /// Also write pieces of messages as they arrive. Only `StreamJson` can.
     pub partials: bool,
+    /// Also write which hooks ran, for the dialects that have lines for them.
+    pub hook_events: bool,
     /// Put the payload of a structured run into `result` as text too. Off, `result` is `null` there.
     pub result_text: bool,
     pub lifetime: Lifetime,
@@ -145,6 +147,7 @@ impl EncoderOptions {
         EncoderOptions {
             format,
             partials: false,
+            hook_events: false,
             result_text: true,
             lifetime: Lifetime::OneRun,
             verbose: false,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use tenon_core::{Event, EventKind, Id, Origin, Outcome, RunInfo, TaskEnd, ToolProgress};
 
 use super::claude::{self, ClaudeNotice, Flavour};
+use super::hook_lines::{self, Envelope};
 use super::result::{result_line, used};
 use super::turn::Turn;
 use super::types::{
@@ -184,6 +185,14 @@ impl QwenEncoder {
                     self.children.remove(parent);
                 }
             }
+            EventKind::HookStarted(hook) if self.options.hook_events => {
+                let line = hook_lines::started(hook, sink.envelope());
+                sink.line(&Line::System(System::HookStarted(line)));
+            }
+            EventKind::HookEnded(hook) if self.options.hook_events => {
+                let line = hook_lines::ended(hook, sink.envelope());
+                sink.line(&Line::System(System::HookResponse(line)));
+            }
             // This dialect has no line for them; people read them on stderr.
             EventKind::Asking { .. }
             | EventKind::ToolStarted { .. }
@@ -324,6 +333,10 @@ impl<'a> Sink<'a> {
     /// What only clients of the `claude` dialect read.
     fn claude<'b>(&self, beside: impl FnOnce() -> ClaudeNotice<'b>) -> Option<ClaudeNotice<'b>> {
         (self.flavour == Flavour::Claude).then(beside)
+    }
+
+    fn envelope(&self) -> Envelope<'a> {
+        Envelope { event_id: self.event_id, session_id: self.session_id, parent: self.parent }
     }
 
     pub fn line(&mut self, line: &Line<'_>) {

@@ -7,6 +7,7 @@
 
 mod claude;
 mod encode;
+mod hook_lines;
 mod result;
 mod turn;
 mod types;

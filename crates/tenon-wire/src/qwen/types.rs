@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::{Number, Value};
 
 use super::claude::{ClaudeInit, ClaudeNotice, ClaudeResult};
+use super::hook_lines::{HookResponse, HookStarted};
 use crate::failure::{Failure, StructuredFailure};
 use crate::publish::publish;
 use crate::reply::{CommonReply, Reply};
@@ -65,6 +66,8 @@ pub(crate) enum System<'a> {
     ModelFallback(Notice<'a, ModelFallbackData<'a>>),
     TaskStarted(Notice<'a, TaskStartedData<'a>>),
     TaskNotification(Notice<'a, TaskNotificationData<'a>>),
+    HookStarted(HookStarted<'a>),
+    HookResponse(HookResponse<'a>),
     CompactBoundary(Notice<'a, CompactBoundaryData>),
     /// Only in the `claude` dialect.
     ApiRetry(Notice<'a, ApiRetryData<'a>>),

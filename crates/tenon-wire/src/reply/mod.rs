@@ -7,11 +7,12 @@
 mod types;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tenon_core::{Id, PermissionAsk, Timestamp};
 
 use crate::gemini;
 use crate::openai::{self, PROTOCOL_VERSION};
-use crate::values::Uuid;
+use crate::values::{Raw, Uuid};
 use crate::{Dialect, json_line};
 use types::{
     AskedTool, AskedWhy, Cancel, CommandData, ControlError, FlatRequest, FlatResponse, HeartbeatReply,
@@ -134,6 +135,11 @@ impl Replies {
                 line(&Reply::ControlResponse { response })
             }
         }
+    }
+
+    /// A record of the session, for a client that keeps it as well. Of the `qwen` and `claude` dialects.
+    pub fn transcript_mirror(&self, file_path: &str, record: &RawValue) -> Vec<u8> {
+        line(&Reply::TranscriptMirror { file_path, entries: [Raw(record)] })
     }
 
     /// A line that could not be read. `number` counts the client's lines from 1.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::values::Uuid;
+use crate::values::{Raw, Uuid};
 
 /// A line that is no part of a run, in the `qwen` and `claude` dialects.
 #[derive(Serialize, JsonSchema)]
@@ -17,6 +17,15 @@ pub(crate) enum Reply<'a> {
     /// The answer to a request of the client.
     #[serde(rename = "control_response")]
     ControlResponse { response: Response<'a> },
+    /// A record of the session, as it is kept. Only with `--session-mirror`.
+    #[serde(rename = "transcript_mirror")]
+    TranscriptMirror {
+        /// Where the client believes the session to lie: how it names it.
+        #[serde(rename = "filePath")]
+        file_path: &'a str,
+        /// One record, of `type` and more.
+        entries: [Raw<'a>; 1],
+    },
     #[serde(rename = "system")]
     System(SystemReply<'a>),
 }

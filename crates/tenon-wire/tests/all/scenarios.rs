@@ -56,6 +56,7 @@ pub fn all() -> Vec<Scenario> {
         usual("permission", vec![tools::permission()]),
         usual("progress", vec![tools::progress()]),
         usual("background_task", vec![tools::background_task()]),
+        Scenario { name: "hooks", runs: vec![tools::hooks()], adjust: |options| options.hook_events = true },
     ]
 }
 

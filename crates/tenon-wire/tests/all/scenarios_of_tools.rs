@@ -3,8 +3,9 @@
 
 use serde_json::json;
 use tenon_core::{
-    EventKind, FileDiff, Origin, PermissionAsk, TaskEnd, TaskExecution, TaskKind, TaskStart, TaskStatus,
-    TodoItem, TodoStatus, ToolDisplay, ToolErrorKind, ToolProgress,
+    EventKind, FileDiff, HookEnd, HookEvent, HookReport, HookStart, Origin, PermissionAsk, TaskEnd,
+    TaskExecution, TaskKind, TaskStart, TaskStatus, TodoItem, TodoStatus, ToolDisplay, ToolErrorKind,
+    ToolProgress,
 };
 
 use crate::script::{Script, denial, success, usage};
@@ -196,4 +197,31 @@ pub fn background_task() -> Script {
             "stopped with the run",
         )))
         .finished(success("The build is fine."))
+}
+
+/// Hooks that say yes, say no, fail and are cut off.
+pub fn hooks() -> Script {
+    let ran = |id: u64, end: HookEnd, exit_code: Option<i32>, [stdout, stderr]: [&str; 2]| {
+        let name = format!("guard-{id}");
+        let start = HookStart { id, event: HookEvent::PreToolUse, name: name.clone(), status_message: None };
+        let report = HookReport {
+            id,
+            event: HookEvent::PreToolUse,
+            name,
+            end,
+            exit_code,
+            duration_ms: 12,
+            stdout: stdout.to_owned(),
+            stderr: stderr.to_owned(),
+        };
+        [EventKind::HookStarted(start), EventKind::HookEnded(report)]
+    };
+    let all = [
+        ran(1, HookEnd::Success, Some(0), [r#"{"decision":"allow"}"#, ""]),
+        ran(2, HookEnd::Blocked, Some(2), ["", "not here\n"]),
+        ran(3, HookEnd::TimedOut, None, ["", "it did not answer within 100 ms"]),
+        ran(4, HookEnd::Cancelled, None, ["", "the run was stopped"]),
+    ];
+    let told = all.into_iter().flatten().fold(Script::started().turn(), Script::event);
+    told.text(&["Done."]).turn_finished(usage(100, 2)).finished(success("Done."))
 }
