@@ -10,6 +10,8 @@ use std::path::Path;
 use tenon_core::Media;
 use tenon_tools::media_from_bytes;
 
+use crate::references::{RefError, confined};
+
 /// More is no context.
 const MAX_FILE: u64 = 10 * 1024 * 1024;
 
@@ -40,11 +42,11 @@ pub fn read_context_files(folder: &Path, paths: &[String]) -> Vec<ContextFile> {
 
 fn content(folder: &Path, path: &str) -> Result<FileContent, String> {
     let unreadable = |error: std::io::Error| format!("(error reading file: {error})");
-    let folder = folder.canonicalize().map_err(unreadable)?;
-    let real = folder.join(path).canonicalize().map_err(unreadable)?;
-    if !real.starts_with(&folder) {
-        return Err("(error: path escapes workflow directory)".to_owned());
-    }
+    let real = confined(folder, path).map_err(|error| match error {
+        RefError::Escape(_) => "(error: path escapes workflow directory)".to_owned(),
+        RefError::Missing { reason, .. } => format!("(error reading file: {reason})"),
+        other => format!("(error reading file: {other})"),
+    })?;
     // Asked before opening: opening a FIFO would wait for a writer.
     let meta = fs::metadata(&real).map_err(unreadable)?;
     if !meta.is_file() {
@@ -108,7 +110,7 @@ mod tests {
             ("spec.pdf", FileContent::Attached(pdf)),
             ("fake.jpg", note("(error: it is no PNG, JPEG, GIF or WebP image)")),
             ("huge.txt", note("(error: file exceeds 10 MiB attachment cap)")),
-            ("missing", note("(error reading file: No such file or directory (os error 2))")),
+            ("missing", note("(error reading file: there is no such file)")),
             ("docs", note("(error reading file: it is not a regular file)")),
             ("link", escapes.clone()),
             ("../../../../../../../../../../etc/passwd", escapes.clone()),
