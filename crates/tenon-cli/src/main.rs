@@ -44,6 +44,7 @@ mod telemetry;
 mod trust_command;
 mod usage;
 mod who_is_asked;
+mod work_folder;
 
 use std::process::ExitCode;
 

@@ -37,15 +37,71 @@ pub struct Chosen {
     pub providers: Vec<(String, String)>,
     /// Every key that this run knows.
     pub secrets: Secrets,
-    /// Models that agents have of their own, by the names they were asked for, or why there is none.
-    pub others: Vec<(String, Result<NamedModel, String>)>,
+    pub connections: Connections,
 }
 
-impl Chosen {
+/// What clients of models are made of, for whoever needs another than the run's own.
+#[derive(Clone)]
+pub struct Connections {
+    /// The model, then the fallbacks.
+    first: Vec<Asked>,
+    /// Models that agents have of their own, by the names they were asked for, or why there is none.
+    others: Vec<(String, Result<Asked, Failure>)>,
+    transport: Arc<dyn Transport>,
+    policy: RetryPolicy,
+}
+
+/// A model's id, its protocol and where it is asked.
+#[derive(Clone)]
+struct Asked {
+    model: String,
+    wire: Wire,
+    endpoint: Endpoint,
+}
+
+impl Connections {
+    /// The run's own model with its fallbacks. `retries` of a request, where somebody says how many.
+    pub fn first(&self, retries: Option<u32>) -> Arc<dyn ModelClient> {
+        let candidates = self
+            .first
+            .iter()
+            .map(|asked| Candidate { model: asked.model.clone(), client: self.client(asked, retries) });
+        chain(candidates.collect())
+    }
+
     /// The model of an agent that names one.
-    pub fn other(&self, name: &str) -> Result<NamedModel, String> {
-        let found = self.others.iter().find(|(known, _)| known == name).map(|(_, found)| found.clone());
-        found.unwrap_or_else(|| Err(format!("nobody knows the model `{name}`")))
+    pub fn other(&self, name: &str, retries: Option<u32>) -> Result<NamedModel, Failure> {
+        let known = self.others.iter().find(|(known, _)| known == name).map(|(_, asked)| asked.clone());
+        let unknown = || Err(Failure::new(ErrorClass::Config, format!("nobody knows the model `{name}`")));
+        let asked = known.unwrap_or_else(unknown)?;
+        Ok(NamedModel { client: self.client(&asked, retries), name: asked.model })
+    }
+
+    /// The client of one model: the protocol, answers in a response format, retries.
+    fn client(&self, asked: &Asked, retries: Option<u32>) -> Arc<dyn ModelClient> {
+        let Asked { wire, endpoint, .. } = asked.clone();
+        let transport = Arc::clone(&self.transport);
+        let protocol: Arc<dyn ModelClient> = match wire {
+            Wire::OpenAiResponses => Arc::new(OpenAiResponses::new(endpoint, transport)),
+            Wire::Anthropic => Arc::new(Anthropic::new(endpoint, transport)),
+            Wire::Gemini => Arc::new(Gemini::new(endpoint, transport)),
+            // The last two are no protocols, and never chosen.
+            Wire::OpenAiChat | Wire::Local | Wire::Replay => Arc::new(OpenAiChat::new(endpoint, transport)),
+        };
+        let attempts = retries.map_or(self.policy.attempts, |retries| retries.saturating_add(1));
+        let policy = RetryPolicy { attempts, ..self.policy.clone() };
+        let carries = if wire == Wire::Gemini { Carries::ImagesAndMore } else { Carries::Images };
+        let seeing = Arc::new(WithoutUnseen::new(protocol, carries));
+        Arc::new(Retrying::new(Arc::new(TextAsCall::new(seeing)), policy))
+    }
+}
+
+fn retry_policy(settings: &Settings) -> RetryPolicy {
+    RetryPolicy {
+        attempts: settings.retry.attempts(),
+        base: settings.retry.base(),
+        max_total: settings.retry.max_total(),
+        ..RetryPolicy::default()
     }
 }
 
@@ -99,24 +155,24 @@ fn replay(
         (name.clone(), model_facts(settings, provider, id, Place::Cassette))
     }));
     let providers = named().map(|model| (model.clone(), REPLAYED_MODEL.to_owned())).collect();
-    let replaying = |wire: Wire| {
+    let replaying = |model: String, wire: Wire| {
         let endpoint = Endpoint {
             provider: REPLAYED_MODEL.to_owned(),
             base_url: "http://127.0.0.1/v1".to_owned(),
             api_key: None,
             headers: Vec::new(),
         };
-        client(wire, endpoint, replayer.clone(), settings)
+        Asked { model, wire, endpoint }
     };
     let others = others.iter().map(|name| {
         let provider = name.split('/').next().and_then(Wire::parse);
-        let client = replaying(provider.unwrap_or(wire));
-        (name.clone(), Ok(NamedModel { client, name: name.clone() }))
+        (name.clone(), Ok(replaying(name.clone(), provider.unwrap_or(wire))))
     });
     let others = others.collect();
-    let candidates = models.into_iter().map(|(model, wire)| Candidate { model, client: replaying(wire) });
+    let first = models.into_iter().map(|(model, wire)| replaying(model, wire)).collect();
+    let connections = Connections { first, others, transport: replayer, policy: retry_policy(settings) };
     Ok(Chosen {
-        client: chain(candidates.collect()),
+        client: connections.first(None),
         model,
         why: None,
         warnings: Vec::new(),
@@ -125,7 +181,7 @@ fn replay(
         providers,
         servers: Vec::new(),
         secrets: secrets_of(args, settings, here),
-        others,
+        connections,
     })
 }
 
@@ -147,11 +203,11 @@ fn connect(
     others: &[String],
 ) -> Result<Chosen, Failure> {
     let choices = choices(args, settings, here)?;
-    let others: Vec<(String, Result<ModelChoice, String>)> = others
+    let others: Vec<(String, Result<ModelChoice, Failure>)> = others
         .iter()
         .map(|name| {
             let choice = choose_fallback(name, &choices[0], flags(args), settings, &here.env);
-            (name.clone(), choice.map_err(|error| Failure::from(error).message))
+            (name.clone(), choice.map_err(Failure::from))
         })
         .collect();
     let first = &choices[0];
@@ -161,14 +217,16 @@ fn connect(
         let place = if choice.loopback { Place::Here } else { Place::Remote };
         (choice.model_id.clone(), model_facts(settings, &choice.provider, &choice.model_id, place))
     }));
-    let of_agents: Vec<(String, Wire, Endpoint)> = of_agents().cloned().map(asked_at).collect();
-    let choices: Vec<(String, Wire, Endpoint)> = choices.into_iter().map(asked_at).collect();
+    let of_agents: Vec<Asked> = of_agents().cloned().map(asked_at).collect();
+    let first: Vec<Asked> = choices.into_iter().map(asked_at).collect();
     let known = secrets_of(args, settings, here);
-    let all = || choices.iter().chain(&of_agents);
-    let secrets = all().fold(known, |known, (_, _, endpoint)| known.and(&endpoint.secrets()));
-    let providers = all().map(|(model, _, endpoint)| (model.clone(), endpoint.provider.clone())).collect();
+    let all = || first.iter().chain(&of_agents);
+    let secrets = all().fold(known, |known, asked| known.and(&asked.endpoint.secrets()));
+    let providers = all().map(|asked| (asked.model.clone(), asked.endpoint.provider.clone())).collect();
     let servers = all()
-        .map(|(model, _, endpoint)| (model.clone(), endpoint.provider.clone(), endpoint.base_url.clone()))
+        .map(|Asked { model, endpoint, .. }| {
+            (model.clone(), endpoint.provider.clone(), endpoint.base_url.clone())
+        })
         .collect();
     let network: Arc<dyn Transport> = Arc::new(Http::new(http_options(args, settings, here)));
     let recorder = match &args.record {
@@ -179,33 +237,20 @@ fn connect(
         None => None,
     };
     let transport = recorder.clone().map_or(network, |recorder| recorder as Arc<dyn Transport>);
-    let candidates = choices.into_iter().map(|(model, wire, endpoint)| {
-        let client = client(wire, endpoint, Arc::clone(&transport), settings);
-        Candidate { model, client }
-    });
-    let others = others
-        .into_iter()
-        .map(|(name, choice)| {
-            let found = choice.map(|choice| {
-                let (model, wire, endpoint) = asked_at(choice);
-                NamedModel { client: client(wire, endpoint, Arc::clone(&transport), settings), name: model }
-            });
-            (name, found)
-        })
-        .collect();
-    let chain = chain(candidates.collect());
-    Ok(Chosen { client: chain, model, why, warnings, models, recorder, providers, servers, secrets, others })
+    let others = others.into_iter().map(|(name, choice)| (name, choice.map(asked_at))).collect();
+    let connections = Connections { first, others, transport, policy: retry_policy(settings) };
+    let client = connections.first(None);
+    Ok(Chosen { client, model, why, warnings, models, recorder, providers, servers, secrets, connections })
 }
 
-/// The model's id, its protocol and where it is asked.
-fn asked_at(choice: ModelChoice) -> (String, Wire, Endpoint) {
+fn asked_at(choice: ModelChoice) -> Asked {
     let endpoint = Endpoint {
         provider: choice.provider,
         base_url: choice.base_url,
         api_key: choice.api_key.as_deref().map(Secret::new),
         headers: choice.headers.into_iter().collect(),
     };
-    (choice.model_id, choice.wire, endpoint)
+    Asked { model: choice.model_id, wire: choice.wire, endpoint }
 }
 
 fn flags(args: &RunArgs) -> ModelFlags<'_> {
@@ -245,31 +290,6 @@ fn check_schema_mode(args: &RunArgs, wire: Wire) -> Result<(), Failure> {
         .hint("leave it out: these models call tools")),
         _ => Ok(()),
     }
-}
-
-/// The client of one model: the protocol, answers in a response format, retries.
-fn client(
-    wire: Wire,
-    endpoint: Endpoint,
-    transport: Arc<dyn Transport>,
-    settings: &Settings,
-) -> Arc<dyn ModelClient> {
-    let protocol: Arc<dyn ModelClient> = match wire {
-        Wire::OpenAiResponses => Arc::new(OpenAiResponses::new(endpoint, transport)),
-        Wire::Anthropic => Arc::new(Anthropic::new(endpoint, transport)),
-        Wire::Gemini => Arc::new(Gemini::new(endpoint, transport)),
-        // The last two are no protocols, and never chosen.
-        Wire::OpenAiChat | Wire::Local | Wire::Replay => Arc::new(OpenAiChat::new(endpoint, transport)),
-    };
-    let policy = RetryPolicy {
-        attempts: settings.retry.attempts(),
-        base: settings.retry.base(),
-        max_total: settings.retry.max_total(),
-        ..RetryPolicy::default()
-    };
-    let carries = if wire == Wire::Gemini { Carries::ImagesAndMore } else { Carries::Images };
-    let seeing = Arc::new(WithoutUnseen::new(protocol, carries));
-    Arc::new(Retrying::new(Arc::new(TextAsCall::new(seeing)), policy))
 }
 
 fn chain(mut candidates: Vec<Candidate>) -> Arc<dyn ModelClient> {

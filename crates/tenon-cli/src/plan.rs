@@ -1,26 +1,24 @@
 //! From flags, settings and input to an [`Agent`]: what a run is made of.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenon_agent::{
     Agent, Audience, Deliver, HowToAnswer, Lineage, Memory, OwnTools, SchemaMode, SessionEnd, Stop,
-    system_prompt,
+    Subagents, system_prompt,
 };
 use tenon_config::{Loaded, McpServers, Surroundings};
 use tenon_contract::Contract;
 use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Message, Reasoning, RunInfo, Sampling, Secrets};
 use tenon_model::Recorder;
 use tenon_session::{Mirror, Place};
-use tenon_tools::{
-    OutputStore, Permissions, SessionSource, ShellOptions, ShellTerminal, Workspace, WorkspaceOptions,
-    builtin_tools,
-};
+use tenon_tools::{OutputStore, Permissions, SessionSource, ShellOptions, ShellTerminal};
 use tenon_wire::Format;
 
 use crate::args::RunArgs;
 use crate::mcp::{self, Mcp, Started};
+use crate::model::Connections;
 use crate::more_tools::{self, ToolsOfRun};
 use crate::result_file::ResultFile;
 use crate::run_hooks::{self, HookedRun};
@@ -28,9 +26,8 @@ use crate::stderr::Reporter;
 use crate::subagents::Helpers;
 use crate::telemetry::Telemetry;
 use crate::who_is_asked::WhoIsAsked;
-use crate::{
-    cli_settings, client_marks, input, model, money, sandbox, session, subagents, surroundings, sys,
-};
+use crate::work_folder::{WorkFolder, WorkFolders};
+use crate::{cli_settings, client_marks, input, model, money, session, subagents, surroundings, sys};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -51,6 +48,22 @@ pub struct Plan<'a> {
     pub asked: AskedBy,
     /// Whoever keeps the session as well.
     pub mirror: Option<Mirror>,
+    /// Models that may be asked besides: those of a workflow's steps.
+    pub other_models: Vec<String>,
+}
+
+/// An agent, and what others like it are made of.
+pub struct Planned {
+    pub agent: Agent,
+    pub ending: Ending,
+    pub connections: Connections,
+    /// The cassette being written.
+    pub recorder: Option<Arc<Recorder>>,
+    pub own_tools: OwnTools,
+    pub folders: Arc<WorkFolders>,
+    /// Agents that may be asked for help, unless a flag or a rule leaves them out.
+    pub subagents: Option<Arc<Subagents>>,
+    pub memory: Vec<Memory>,
 }
 
 /// Where the prompt comes from.
@@ -72,11 +85,17 @@ pub struct Identity {
 pub struct Ending {
     pub session: session::Ending,
     pub mcp: Mcp,
-    _temporary: Temporary,
+    _temporary: Arc<Mutex<Temporary>>,
 }
 
 /// Private folders that are gone when the run is.
 pub struct Temporary(Vec<PathBuf>);
+
+impl Extend<PathBuf> for Temporary {
+    fn extend<T: IntoIterator<Item = PathBuf>>(&mut self, folders: T) {
+        self.0.extend(folders);
+    }
+}
 
 impl Drop for Temporary {
     fn drop(&mut self) {
@@ -88,8 +107,12 @@ impl Drop for Temporary {
 }
 
 impl Plan<'_> {
-    /// In the order of what is cheapest to get wrong: schema, rules, prompt, credentials.
     pub async fn agent(self, warnings: &mut Vec<String>) -> Result<(Agent, Ending), Failure> {
+        self.planned(warnings).await.map(|Planned { agent, ending, .. }| (agent, ending))
+    }
+
+    /// In the order of what is cheapest to get wrong: schema, rules, prompt, credentials.
+    pub async fn planned(self, warnings: &mut Vec<String>) -> Result<Planned, Failure> {
         let args = self.args;
         let started_in = surroundings::started_in();
         let settings = &self.loaded.settings;
@@ -110,38 +133,34 @@ impl Plan<'_> {
             AskedBy::Client => input::given(args, &started_in)?,
         };
         warnings.extend(input.warnings);
-        let of_agents = subagents::named_models(&self.loaded.agents);
-        let chosen = model::choose(args, settings, self.here, &started_in, &of_agents)?;
-        let types = subagents::agent_types(&self.loaded.agents, |name| chosen.other(name), warnings);
+        let mut others = subagents::named_models(&self.loaded.agents);
+        others.extend(
+            self.other_models.iter().filter(|name| !others.contains(name)).cloned().collect::<Vec<_>>(),
+        );
+        let chosen = model::choose(args, settings, self.here, &started_in, &others)?;
+        let named = |name: &str| chosen.connections.other(name, None).map_err(|failure| failure.message);
+        let types = subagents::agent_types(&self.loaded.agents, named, warnings);
         let budget = money::budget(args, settings, &chosen.models)?;
         self.telemetry.know(&chosen);
         warnings.extend(chosen.warnings.iter().cloned());
         if let Some(why) = &chosen.why {
             self.reporter.note(why);
         }
-        let (outputs, mut temporary) = self.outputs(&cwd);
+        let (outputs, temporary) = self.outputs(&cwd);
         let is_kept = temporary.0.is_empty();
-        let mut shell = self.shell();
-        let folders = sandbox::Folders {
-            here: self.here,
-            cwd: &cwd,
-            add_dirs: &add_dirs,
-            outputs: outputs.folder(),
-            private_temp: std::env::temp_dir().join(format!("tenon-tmp-{}", self.ids.source.next())),
-        };
-        let (confined, made) = sandbox::confine(args, &settings.sandbox, folders, &mut shell, warnings)?;
-        temporary.0.extend(made);
-        let mcp = self.start_servers(servers, &cwd, &outputs, &permissions, &chosen.secrets);
-        let hidden = permissions.clone();
-        let workspace = Workspace::new(WorkspaceOptions {
-            cwd: cwd.clone(),
+        let temporary = Arc::new(Mutex::new(temporary));
+        let folders = Arc::new(WorkFolders {
+            args: args.clone(),
+            loaded: self.loaded.clone(),
+            here: self.here.clone(),
             add_dirs,
             outputs: outputs.clone(),
-            hidden: Some(Arc::new(move |path: &Path| hidden.hides(path))),
-        })
-        .map_err(|error| {
-            Failure::new(ErrorClass::Input, format!("a working folder cannot be used: {error}"))
-        })?;
+            shell: self.shell(),
+            ids: Arc::clone(&self.ids.source),
+            temporary: Arc::clone(&temporary),
+        });
+        let WorkFolder { own_tools, sandbox } = folders.work_in(&cwd, &permissions, warnings)?;
+        let mcp = self.start_servers(servers, &cwd, &outputs, &permissions, &chosen.secrets);
         let home = self.here.tenon_home.as_ref().filter(|_| is_kept);
         let hooked = HookedRun {
             session: self.ids.session,
@@ -160,8 +179,6 @@ impl Plan<'_> {
             is_kept,
         };
         let background = subagents::background(settings, &self.ids.source);
-        let own_tools: OwnTools =
-            Arc::new(move |tasks| builtin_tools(workspace.clone(), shell.clone(), tasks.clone()));
         let mut built_in = own_tools(&background.tasks);
         built_in.extend(more_tools::tools(args, &self.loaded, self.here, &of_run));
         built_in.extend(background.schedules.tools());
@@ -180,7 +197,7 @@ impl Plan<'_> {
             commands: Vec::new(),
             mcp_servers: mcp.statuses(),
             cli_version: VERSION.to_owned(),
-            sandbox: confined,
+            sandbox,
             channel: args.channel.clone(),
         };
         let beginning = session::Beginning {
@@ -221,7 +238,7 @@ impl Plan<'_> {
             heartbeat: args.heartbeat.map(Duration::from_secs),
             deliver: Some(deliver_to(
                 args.result_file.as_ref().map(|file| ResultFile::new(file, &started_in)),
-                chosen.recorder,
+                chosen.recorder.clone(),
             )),
             warnings: warnings.clone(),
             models: chosen.models,
@@ -239,11 +256,17 @@ impl Plan<'_> {
             lineage: Lineage::default(),
             background,
         };
+        let mut subagents = None;
         if selection.keeps("agent") {
-            Helpers { types, outputs, own_tools, memory: self.memory() }.offer_to(&mut agent, args)?;
+            let helpers =
+                Helpers { types, outputs, own_tools: Arc::clone(&own_tools), memory: self.memory() };
+            let known = helpers.subagents(args)?;
+            known.offer_to(&mut agent);
+            subagents = Some(known);
         }
         more_tools::defer(&mut agent, args, &self.loaded);
-        Ok((agent, ending))
+        let (connections, recorder, memory) = (chosen.connections, chosen.recorder, self.memory());
+        Ok(Planned { agent, ending, connections, recorder, own_tools, folders, subagents, memory })
     }
 
     fn start_servers(

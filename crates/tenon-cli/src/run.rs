@@ -162,6 +162,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
                 client,
                 asked,
                 mirror,
+                other_models: Vec::new(),
             };
             plan.agent(&mut warnings).await
         }
@@ -263,6 +264,7 @@ pub async fn ask(asked: Asked<'_>) -> Arc<Outcome> {
         client: Arc::new(NoClient),
         asked: AskedBy::CommandLine,
         mirror: None,
+        other_models: Vec::new(),
     };
     let outcome = match plan.agent(&mut warnings).await {
         Ok((agent, ending)) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_agent::{
-    Agent, AgentType, Background, DEFAULT_MAX_DEPTH, DEFAULT_WAIT, Memory, NamedModel, OwnTools, Subagents,
+    AgentType, Background, DEFAULT_MAX_DEPTH, DEFAULT_WAIT, Memory, NamedModel, OwnTools, Subagents,
     ToolChoices,
 };
 use tenon_config::{AgentFile, Settings};
@@ -34,11 +34,10 @@ pub struct Helpers {
 }
 
 impl Helpers {
-    pub fn offer_to(self, agent: &mut Agent, args: &RunArgs) -> Result<(), Failure> {
+    pub fn subagents(self, args: &RunArgs) -> Result<Arc<Subagents>, Failure> {
         let max_depth = max_depth(args)?;
         let Helpers { types, outputs, own_tools, memory } = self;
-        Arc::new(Subagents { types, max_depth, outputs, own_tools, memory }).offer_to(agent);
-        Ok(())
+        Ok(Arc::new(Subagents { types, max_depth, outputs, own_tools, memory }))
     }
 }
 

@@ -1,0 +1,78 @@
+//! What an agent needs to work in a folder: permissions bound to it, a sandbox around it, tools that look and act there. A
+//! run has one; isolated steps of a workflow have more.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tenon_agent::OwnTools;
+use tenon_config::{Loaded, Surroundings};
+use tenon_core::{ErrorClass, Failure, IdSource, SandboxState};
+use tenon_tools::{OutputStore, Permissions, ShellOptions, Workspace, WorkspaceOptions, builtin_tools};
+
+use crate::args::RunArgs;
+use crate::plan::Temporary;
+use crate::{cli_settings, sandbox};
+
+/// What the folders of one run have in common.
+pub struct WorkFolders {
+    pub args: RunArgs,
+    pub loaded: Loaded,
+    pub here: Surroundings,
+    pub add_dirs: Vec<PathBuf>,
+    pub outputs: OutputStore,
+    /// Not confined yet.
+    pub shell: ShellOptions,
+    pub ids: Arc<IdSource>,
+    /// Private folders that were made for commands, gone when the run is.
+    pub temporary: Arc<Mutex<Temporary>>,
+}
+
+pub struct WorkFolder {
+    pub own_tools: OwnTools,
+    pub sandbox: SandboxState,
+}
+
+impl WorkFolders {
+    /// For a copy of the project: rules that start at the project's root start at the copy's.
+    pub fn permissions_in_copy(&self, folder: &Path) -> Result<Permissions, Failure> {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let cwd = real(&self.here.cwd);
+        let below =
+            cwd.strip_prefix(real(&self.loaded.project_root)).map_or(0, |rest| rest.components().count());
+        let mut loaded = self.loaded.clone();
+        loaded.project_root = folder.ancestors().nth(below).unwrap_or(folder).to_owned();
+        cli_settings::permissions(&self.args, &loaded, folder.to_owned(), self.here.home.clone())
+    }
+
+    pub fn work_in(
+        &self,
+        folder: &Path,
+        permissions: &Permissions,
+        warnings: &mut Vec<String>,
+    ) -> Result<WorkFolder, Failure> {
+        let mut shell = self.shell.clone();
+        let folders = sandbox::Folders {
+            here: &self.here,
+            cwd: folder,
+            add_dirs: &self.add_dirs,
+            outputs: self.outputs.folder(),
+            private_temp: std::env::temp_dir().join(format!("tenon-tmp-{}", self.ids.next())),
+        };
+        let settings = &self.loaded.settings.sandbox;
+        let (sandbox, made) = sandbox::confine(&self.args, settings, folders, &mut shell, warnings)?;
+        self.temporary.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
+        let hidden = permissions.clone();
+        let workspace = Workspace::new(WorkspaceOptions {
+            cwd: folder.to_owned(),
+            add_dirs: self.add_dirs.clone(),
+            outputs: self.outputs.clone(),
+            hidden: Some(Arc::new(move |path: &Path| hidden.hides(path))),
+        })
+        .map_err(|error| {
+            Failure::new(ErrorClass::Input, format!("a working folder cannot be used: {error}"))
+        })?;
+        let own_tools: OwnTools =
+            Arc::new(move |tasks| builtin_tools(workspace.clone(), shell.clone(), tasks.clone()));
+        Ok(WorkFolder { own_tools, sandbox })
+    }
+}
