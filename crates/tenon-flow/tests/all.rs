@@ -2,12 +2,30 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "all/documents.rs"]
+mod documents;
+#[path = "all/endings.rs"]
+mod endings;
 #[path = "all/every_order.rs"]
 mod every_order;
+#[path = "all/failures.rs"]
+mod failures;
 #[path = "all/graphs.rs"]
 mod graphs;
+#[path = "all/in_memory.rs"]
+mod in_memory;
+#[path = "all/includes.rs"]
+mod includes;
+#[path = "all/items.rs"]
+mod items;
+#[path = "all/loops.rs"]
+mod loops;
 #[path = "all/replay.rs"]
 mod replay;
+#[path = "all/retries.rs"]
+mod retries;
+#[path = "all/scheduling.rs"]
+mod scheduling;
 #[path = "all/sim.rs"]
 mod sim;
 #[path = "all/step_keys.rs"]

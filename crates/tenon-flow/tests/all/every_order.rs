@@ -194,8 +194,7 @@ fn oracle(shape: &Shape, failing: u32) -> BTreeMap<String, Wanted> {
                 |need: &&usize| matches!(known[*need].status, StepStatus::Failed | StepStatus::Cancelled);
             let skipped_for = |need: &&usize| known[*need].content == "skipped for a failure";
             let condition = shape.conditions.get(number).is_none_or(Option::is_none);
-            let wanted = if let Some(need) = needs.iter().find(|need| marked(need) || skipped_for(need)) {
-                let _ = need;
+            let wanted = if needs.iter().any(|need| marked(&need) || skipped_for(&need)) {
                 match shape.options.on_step_failure {
                     OnStepFailure::SkipDependents => {
                         Wanted { status: StepStatus::Skipped, content: "skipped for a failure".to_owned() }

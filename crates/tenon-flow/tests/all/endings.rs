@@ -1,0 +1,154 @@
+//! What a run gives back, and how it ends before its time.
+
+use serde_json::json;
+use tenon_core::Timestamp;
+use tenon_flow::{Answer, JsonText, RunLimits, RunSpec, StepErrorClass, Stopped, WorkflowStatus};
+
+use crate::documents::document;
+use crate::sim::{Sim, failed, said, statuses, submitted};
+
+#[test]
+fn the_answer_is_what_the_document_declares_or_its_last_steps_left() {
+    let two = "steps:\n  - {id: a}\n  - {id: b, dependsOn: [a]}\n";
+    let sinks = "steps:\n  - {id: a}\n  - {id: b, dependsOn: [a]}\n  - {id: c, dependsOn: [a]}\n  - {id: d, condition: 'false'}\n";
+    let table = [
+        (two.to_owned(), r#"{"n":1.0}"#),
+        ("steps:\n  - {id: b}\n  - {id: a, dependsOn: [b]}\n".to_owned(), "said a"),
+        (sinks.to_owned(), r#"{"b":{"n":1.0},"c":"said c","d":null}"#),
+        (
+            format!(
+                "{two}outputs: {{text: steps.a.content, number: steps.b.result.n, twice: steps.b.result.n * 2.0}}\n"
+            ),
+            r#"{"text":"said a","number":1.0,"twice":2.0}"#,
+        ),
+        (format!("{sinks}outputs: {{gone: steps.d.result.x}}\n"), r#"{"gone":null}"#),
+    ];
+    for (text, wanted) in table {
+        let workflow = document(&format!("name: w\n{text}"));
+        let (outcome, _) = Sim::new(workflow).run(&mut |key, _| match key.step_id().as_str() {
+            "b" => {
+                let result: JsonText = serde_json::from_str(r#"{"n":1.0}"#).unwrap();
+                let output = tenon_flow::StepOutput { result: Some(result), ..crate::sim::output("said b") };
+                tenon_flow::StepOutcome::Completed(output)
+            }
+            id => said(&format!("said {id}")),
+        });
+        assert_eq!(outcome.answer.as_ref().map(Answer::text), Some(wanted), "{text}");
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_evaluated_fails_the_run() {
+    let workflow = document("name: w\nsteps:\n  - {id: a}\noutputs: {x: steps.a.result.n + 'text'}\n");
+    let (outcome, _) = Sim::new(workflow).run(&mut |_, _| submitted("", json!({"n": 1})));
+    assert_eq!((outcome.status, &outcome.answer), (WorkflowStatus::Failed, &None));
+    let error = outcome.error.unwrap();
+    assert_eq!(error.class, StepErrorClass::Expression);
+    assert!(error.message.contains("the output `x`"), "{}", error.message);
+}
+
+fn two_and_two() -> Sim {
+    let mut sim = Sim::new(document(
+        "name: w\nsteps:\n  - {id: a}\n  - {id: b}\n  - {id: c, dependsOn: [b]}\n  - {id: l, loop: {maxIterations: 3, until: 'false'}}\n",
+    ));
+    sim.ok("run/a@1", "done");
+    sim
+}
+
+#[test]
+fn a_cancelled_run_keeps_what_was_done_and_waits_for_what_stops() {
+    for (stopped, wanted) in
+        [(Stopped::Cancelled, WorkflowStatus::Cancelled), (Stopped::Suspended, WorkflowStatus::Suspended)]
+    {
+        let mut sim = two_and_two();
+        let actions = sim.interpreter.stop(&stopped, Timestamp(5000));
+        sim.perform(actions);
+        assert!(sim.interpreter.outcome().is_none());
+        sim.stop_cancelled();
+        assert_eq!(sim.statuses(), ["a: completed", "b: cancelled", "c: cancelled", "l: cancelled"]);
+        assert_eq!((sim.outcome().status, sim.outcome().answer.clone()), (wanted, None));
+    }
+}
+
+#[test]
+fn nobody_waits_for_ever_for_what_does_not_stop() {
+    let mut sim = two_and_two();
+    let actions = sim.interpreter.stop(&Stopped::Cancelled, Timestamp(5000));
+    sim.perform(actions);
+    let actions = sim.interpreter.abandon(Timestamp(6000));
+    sim.perform(actions);
+    assert_eq!(sim.outcome().status, WorkflowStatus::Cancelled);
+    assert_eq!(sim.outcome().step("a").unwrap().content, "done");
+}
+
+#[test]
+fn a_run_that_was_done_anyway_is_completed() {
+    let mut sim = Sim::new(document("name: w\nsteps:\n  - {id: a}\n"));
+    let actions = sim.interpreter.stop(&Stopped::Cancelled, Timestamp(5000));
+    sim.perform(actions);
+    sim.ok("run/a@1", "just in time");
+    assert_eq!(sim.outcome().status, WorkflowStatus::Completed);
+    assert_eq!(sim.outcome().answer.as_ref().unwrap().text(), "just in time");
+}
+
+#[test]
+fn a_run_stopped_before_it_began_has_run_nothing() {
+    let workflow = document("name: w\nsteps:\n  - {id: a}\n  - {id: b, condition: 'false'}\n");
+    let mut interpreter =
+        tenon_flow::Interpreter::new(RunSpec::new(workflow, "run", JsonText::of(&json!({}))));
+    interpreter.stop(&Stopped::Cancelled, Timestamp(1));
+    let outcome = interpreter.outcome().unwrap();
+    assert_eq!((outcome.status, outcome.duration_ms), (WorkflowStatus::Cancelled, 0));
+    assert_eq!(statuses(outcome), ["a: cancelled", "b: cancelled"]);
+}
+
+/// Each answer of these tests uses one token, one turn and half a dollar.
+#[test]
+fn a_run_ends_when_its_budget_is_used_up() {
+    let table = [
+        ("budget: {maxUsd: 1.0}", None, "$1.0000"),
+        ("", Some(1.0), "$1.0000"),
+        ("budget: {maxUsd: 50}", Some(1.0), "$1.0000"),
+        ("budget: {maxTokens: 2}", None, "2 tokens"),
+        ("budget: {maxTurns: 2}", None, "2 model turns"),
+    ];
+    for (budget, max_usd, wanted) in table {
+        let steps: String = (0..4).map(|n| format!("  - {{id: s{n}}}\n")).collect();
+        let workflow =
+            document(&format!("name: w\n{budget}\noptions: {{maxConcurrency: 1}}\nsteps:\n{steps}"));
+        let spec = RunSpec {
+            limits: RunLimits { max_usd, ..RunLimits::default() },
+            ..RunSpec::new(workflow, "run", JsonText::of(&json!({})))
+        };
+        let (outcome, _) = Sim::with(spec).run(&mut |_, _| said(""));
+        assert_eq!(outcome.status, WorkflowStatus::BudgetExceeded, "{budget}");
+        assert_eq!(statuses(&outcome), ["s0: completed", "s1: completed", "s2: cancelled", "s3: cancelled"]);
+        let error = outcome.error.unwrap();
+        assert_eq!(error.class, StepErrorClass::Budget);
+        assert!(error.message.contains(wanted), "{}", error.message);
+    }
+}
+
+#[test]
+fn a_step_that_is_refused_money_ends_the_run() {
+    let mut sim = two_and_two();
+    sim.complete("run/b@1", failed(StepErrorClass::Budget, "the budget of $1 is used up"));
+    sim.stop_cancelled();
+    assert_eq!(sim.outcome().status, WorkflowStatus::BudgetExceeded);
+    assert_eq!(sim.outcome().error.as_ref().unwrap().message, "the budget of $1 is used up");
+    assert_eq!(sim.statuses(), ["a: completed", "b: failed", "c: cancelled", "l: cancelled"]);
+}
+
+#[test]
+fn the_time_that_a_caller_gives_is_a_budget() {
+    let workflow = document("name: w\nsteps:\n  - {id: a}\n");
+    let spec = RunSpec {
+        limits: RunLimits { wall_time_ms: Some(60_000), ..RunLimits::default() },
+        ..RunSpec::new(workflow, "run", JsonText::of(&json!({})))
+    };
+    let mut sim = Sim::with(spec);
+    sim.elapse("run@1~limit");
+    sim.stop_cancelled();
+    assert_eq!(sim.outcome().status, WorkflowStatus::BudgetExceeded);
+    assert!(sim.outcome().error.as_ref().unwrap().message.contains("1m"));
+}

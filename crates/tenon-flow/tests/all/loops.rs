@@ -1,0 +1,230 @@
+//! Loops that repeat until they are done.
+
+use serde_json::json;
+use tenon_flow::{Notice, Purpose, Shown, StepErrorClass, StepStatus, WorkflowStatus};
+
+use crate::documents::document;
+use crate::sim::{Sim, failed, said, statuses, submitted};
+
+#[test]
+fn a_loop_repeats_until_its_condition_is_true() {
+    let workflow = document(
+        "name: w\nsteps:\n  - {id: l, instructions: Go, loop: {maxIterations: 5, until: content.contains('done')}}\n",
+    );
+    let mut seen = Vec::new();
+    let (outcome, sim) = Sim::new(workflow).run(&mut |_, request| {
+        let iteration = request.iteration.clone().unwrap();
+        seen.push((iteration.number, iteration.previous.map(|previous| previous.record.content.clone())));
+        said(if iteration.number == 2 { "done" } else { "not yet" })
+    });
+    assert_eq!(statuses(&outcome), ["l: completed"]);
+    assert_eq!(sim.started, ["run/l#0@1", "run/l#1@1", "run/l#2@1"]);
+    let not_yet = || Some("not yet".to_owned());
+    assert_eq!(seen, [(0, None), (1, not_yet()), (2, not_yet())]);
+    assert_eq!(outcome.step("l").unwrap().content, "done");
+    assert_eq!(outcome.step("l").unwrap().spent.usage.total, 3);
+}
+
+/// What `until` sees: the iteration, the bare values of its last step, and steps inside and outside.
+#[test]
+fn until_sees_the_iteration_and_all_steps() {
+    let table = [
+        ("iteration >= 1", 2),
+        ("iteration == 1 && result.n == 1", 2),
+        ("status == 'completed' && result.n >= 2.0", 3),
+        ("steps.inner.result.n == 0", 1),
+        ("steps.outer.content == 'OUT' && iteration > 0", 2),
+    ];
+    for (until, wanted) in table {
+        let workflow = document(&format!(
+            "name: w\nsteps:\n  - {{id: outer}}\n  - id: l\n    dependsOn: [outer]\n    loop:\n      maxIterations: 9\n      \
+             until: \"{until}\"\n      steps:\n        - {{id: inner}}\n"
+        ));
+        let mut count = 0;
+        let (outcome, _) = Sim::new(workflow).run(&mut |key, request| match key.step_id().as_str() {
+            "outer" => said("OUT"),
+            _ => {
+                count += 1;
+                submitted("", json!({"n": request.iteration.as_ref().unwrap().number}))
+            }
+        });
+        assert_eq!((outcome.status, count), (WorkflowStatus::Completed, wanted), "{until}");
+    }
+}
+
+#[test]
+fn an_until_that_cannot_be_evaluated_fails_the_loop() {
+    let workflow =
+        document("name: w\nsteps:\n  - {id: l, loop: {maxIterations: 3, until: result.score >= 95}}\n");
+    let (outcome, sim) = Sim::new(workflow).run(&mut |_, _| said("no result"));
+    let error = outcome.step("l").unwrap().error.clone().unwrap();
+    assert_eq!((error.class, sim.started.len()), (StepErrorClass::Expression, 1));
+    assert!(error.message.contains("`loop.until` (iteration 1)"), "{}", error.message);
+}
+
+#[test]
+fn running_out_of_iterations_is_a_failure_unless_nothing_was_waited_for() {
+    let judge = "agents:\n  j: {description: J, resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}}\n";
+    let table = [
+        ("maxIterations: 2", None),
+        ("maxIterations: 2, until: 'false'", Some("its `until` never became true")),
+        ("maxIterations: 2, untilAgent: j", Some("its judge never said that it is done")),
+        (
+            "maxIterations: 2, until: 'false', untilAgent: j",
+            Some("never became true and its judge never said"),
+        ),
+    ];
+    for (rules, wanted) in table {
+        let workflow = document(&format!("name: w\n{judge}steps:\n  - {{id: l, loop: {{{rules}}}}}\n"));
+        let (outcome, _) = Sim::new(workflow).run(&mut |_, request| match request.purpose {
+            Purpose::Work => said("work"),
+            Purpose::Judge { .. } => submitted("", json!({"done": false})),
+        });
+        let record = outcome.step("l").unwrap();
+        match wanted {
+            None => assert_eq!(record.status, StepStatus::Completed),
+            Some(reason) => {
+                let error = record.error.as_ref().unwrap();
+                assert_eq!(error.class, StepErrorClass::LoopExhausted);
+                assert!(error.message.contains("2 iterations"), "{}", error.message);
+                assert!(error.message.contains(reason), "{}", error.message);
+            }
+        }
+        assert_eq!(record.content, "work", "what there is is kept");
+    }
+}
+
+#[test]
+fn a_loop_waits_between_iterations_and_not_before_the_first() {
+    let mut sim = Sim::new(document(
+        "name: w\nsteps:\n  - {id: l, loop: {maxIterations: 2, delay: 5s, until: 'false'}}\n",
+    ));
+    assert_eq!((sim.running(), sim.timers()), (vec!["run/l#0@1".to_owned()], vec![]));
+    sim.ok("run/l#0@1", "");
+    assert_eq!((sim.running(), sim.timers()), (vec![], vec![("run/l#1@1~delay".to_owned(), 5000)]));
+    sim.elapse("run/l#1@1~delay");
+    sim.ok("run/l#1@1", "");
+    assert_eq!(sim.statuses(), ["l: failed"]);
+}
+
+/// A body without work must not keep the run from being stopped.
+#[test]
+fn iterations_in_which_nothing_runs_still_go_through_the_port() {
+    let workflow = document(
+        "name: w\nsteps:\n  - id: l\n    loop:\n      maxIterations: 4000000000\n      until: 'false'\n      steps:\n        \
+         - {id: a, condition: 'false'}\n",
+    );
+    let mut sim = Sim::new(workflow);
+    for number in 1..4 {
+        assert_eq!(sim.timers(), [(format!("run/l#{number}@1~delay"), 0)]);
+        sim.elapse(&format!("run/l#{number}@1~delay"));
+    }
+    let actions = sim.interpreter.stop(&tenon_flow::Stopped::Cancelled, tenon_core::Timestamp(9));
+    sim.perform(actions);
+    assert_eq!(sim.outcome().status, WorkflowStatus::Cancelled);
+}
+
+/// F3: inner steps see what the loop depends on, the iteration, what the one before left, and what the judge said.
+#[test]
+fn inner_steps_see_what_they_should() {
+    let workflow = document(
+        "name: w\nagents:\n  j: {description: J, model: wise, resultSchema: {type: object, required: [done], properties: \
+         {done: {type: boolean}, reason: {type: string}}}}\nsteps:\n  - {id: brief}\n  - id: refine\n    dependsOn: [brief]\n    \
+         loop:\n      maxIterations: 3\n      untilAgent: j\n      outputMode: cumulative\n      steps:\n        \
+         - {id: write, instructions: 'Round ${{ iteration }} after ${{ steps.brief.content }}'}\n        \
+         - {id: check, dependsOn: [write]}\n  - {id: end, dependsOn: [refine]}\n",
+    );
+    let mut sim = Sim::new(workflow);
+    sim.ok("run/brief@1", "the brief");
+    let first = sim.request("run/refine#0/write@1").clone();
+    assert_eq!(
+        (first.step_id.as_str(), first.instructions.as_str()),
+        ("refine.0.write", "Round 0 after the brief")
+    );
+    assert_eq!((first.outer[0].id.as_str(), first.outer.len()), ("brief", 1));
+    sim.ok("run/refine#0/write@1", "draft 1");
+    let check = sim.request("run/refine#0/check@1").clone();
+    assert_eq!((check.upstream[0].id.as_str(), check.outer[0].id.as_str()), ("write", "brief"));
+    sim.submit("run/refine#0/check@1", "weak", json!({"score": 3}));
+
+    let judge = sim.request("run/refine#0@1~judge").clone();
+    assert_eq!((judge.step_id.as_str(), judge.agent.name.as_deref()), ("refine.0.judge", Some("j")));
+    assert_eq!(judge.model.named(), Some("wise"));
+    let Purpose::Judge { history, result } = &judge.purpose else { panic!("{:?}", judge.purpose) };
+    assert_eq!(history, "## Iteration 1\n### write\ndraft 1\n\n### check\nweak\n\n");
+    assert_eq!(result.as_ref().unwrap().as_str(), r#"{"score":3}"#);
+    sim.submit("run/refine#0@1~judge", "no", json!({"done": false, "reason": "too short"}));
+
+    for key in ["run/refine#1/write@1", "run/refine#1/check@1"] {
+        let iteration = sim.request(key).iteration.clone().unwrap();
+        assert_eq!(iteration.number, 1);
+        assert_eq!(iteration.previous.unwrap().record.content, "weak");
+        let feedback = iteration.feedback.unwrap();
+        assert_eq!(feedback.result.unwrap().as_str(), r#"{"done":false,"reason":"too short"}"#);
+        sim.ok(key, "better");
+    }
+    sim.submit("run/refine#1@1~judge", "", json!({"done": true}));
+    let end = sim.request("run/end@1").clone();
+    let record = &end.upstream[0].record;
+    assert_eq!(
+        record.content,
+        "## Iteration 1\n### write\ndraft 1\n\n### check\nweak\n\n## Judge Feedback (Iteration 1)\n\
+         {\"done\":false,\"reason\":\"too short\"}\n\n## Iteration 2\n### write\nbetter\n\n### check\nbetter"
+    );
+    assert_eq!(record.shown, Shown::Whole);
+    assert!(end.outer.is_empty() && end.iteration.is_none());
+}
+
+/// A judge that gives no verdict is passed over: the loop goes on.
+#[test]
+fn judges_fail_open() {
+    let workflow = document(
+        "name: w\nagents:\n  j: {description: J, resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}}\n\
+         steps:\n  - {id: l, loop: {maxIterations: 3, untilAgent: j}}\n",
+    );
+    let (outcome, sim) = Sim::new(workflow).run(&mut |_, request| match (
+        &request.purpose,
+        request.iteration.as_ref().unwrap().number,
+    ) {
+        (Purpose::Work, number) => {
+            assert_eq!(request.iteration.as_ref().unwrap().feedback, None, "{number}");
+            said("work")
+        }
+        (Purpose::Judge { .. }, 0) => {
+            failed(StepErrorClass::Contract, "resultSchema defined but submit_result never called")
+        }
+        (Purpose::Judge { .. }, 1) => failed(StepErrorClass::Overloaded, "busy"),
+        (Purpose::Judge { .. }, _) => submitted("", json!({"done": true})),
+    });
+    assert_eq!(statuses(&outcome), ["l: completed"]);
+    let told = sim.notices.iter().filter(|notice| matches!(notice, Notice::JudgeFailed { .. })).count();
+    assert_eq!((told, sim.started.len()), (2, 6));
+    // What judges used is counted.
+    assert_eq!(outcome.step("l").unwrap().spent.usage.total, 6);
+}
+
+#[test]
+fn a_body_that_fails_fails_the_loop_with_its_own_error() {
+    let workflow = document(
+        "name: w\nsteps:\n  - id: l\n    loop:\n      maxIterations: 3\n      until: 'false'\n      steps:\n        \
+         - {id: a}\n        - {id: b, dependsOn: [a]}\n        - {id: c}\n",
+    );
+    let (outcome, sim) = Sim::new(workflow).run(&mut |key, _| match key.step_id().as_str() {
+        "l.1.a" => failed(StepErrorClass::Refused, "will not"),
+        _ => said(""),
+    });
+    let error = outcome.step("l").unwrap().error.clone().unwrap();
+    assert_eq!((error.class, error.message.as_str()), (StepErrorClass::Refused, "`a`: will not"));
+    assert_eq!(sim.started.iter().filter(|key| key.contains("#1")).count(), 2, "c still ran, b did not");
+}
+
+#[test]
+fn conditions_inside_see_the_iteration_and_the_result_is_that_of_the_last_step_that_completed() {
+    let workflow = document(
+        "name: w\nsteps:\n  - id: l\n    loop:\n      maxIterations: 2\n      steps:\n        \
+         - {id: a}\n        - {id: b, dependsOn: [a], condition: iteration == 0}\n",
+    );
+    let (outcome, sim) = Sim::new(workflow).run(&mut |key, _| said(&key.step_id()));
+    assert_eq!(sim.started, ["run/l#0/a@1", "run/l#0/b@1", "run/l#1/a@1"]);
+    assert_eq!(outcome.step("l").unwrap().content, "l.1.a");
+}
