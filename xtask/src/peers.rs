@@ -64,6 +64,11 @@ const JOBS: &[Job] = &[
         run: full_counts::sessions,
     },
     Job { name: "markers", what: "1,000 runs leave no payload and no key behind", run: full_counts::markers },
+    Job {
+        name: "rough-clients",
+        what: "clients that leave at any moment, flood, or stop reading for a minute",
+        run: full_counts::rough_clients,
+    },
     Job { name: "500-runs", what: "many runs in one process keep apart", run: many_runs::run },
     Job {
         name: "promotions",

@@ -110,7 +110,7 @@ impl Run<'_> {
                         _ => {}
                     }
                     fold.push(delta);
-                    emitter.wait_while_blocked().await;
+                    emitter.wait_while_blocked(&cancel).await;
                 }
                 Some(Err(error)) => {
                     let too_long = error.context_overflow && !fold.has_told();

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tenon_core::{Event, EventKind, EventSink, IdSource, Timestamp};
+use tenon_core::{Cancel, Event, EventKind, EventSink, IdSource, Timestamp};
 
 /// One per run. Numbering and handing over happen under one lock, so that sequence numbers leave in
 /// order although tools report their progress from other tasks.
@@ -43,9 +43,13 @@ impl Emitter {
         self.sink.flush();
     }
 
-    pub async fn wait_while_blocked(&self) {
+    /// Until a reader that cannot keep up has caught up, or nobody waits for it any longer.
+    pub async fn wait_while_blocked(&self, cancel: &Cancel) {
         if let Some(caught_up) = self.sink.blocked() {
-            caught_up.await;
+            tokio::select! {
+                () = caught_up => {}
+                () = cancel.cancelled() => {}
+            }
         }
     }
 }

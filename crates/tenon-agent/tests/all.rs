@@ -5,6 +5,8 @@
 
 #[path = "all/batch.rs"]
 mod batch;
+#[path = "all/blocked_reader.rs"]
+mod blocked_reader;
 #[path = "all/drain.rs"]
 mod drain;
 #[path = "all/ending.rs"]

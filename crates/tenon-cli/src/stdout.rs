@@ -18,6 +18,9 @@ use crate::stderr::Reporter;
 
 /// What may wait for a slow reader before the agent pauses.
 const MAX_QUEUED: usize = 8 * 1024 * 1024;
+/// What may wait before a client is not listened to either: an agent that pauses can still be interrupted, but nobody
+/// fills the memory with requests whose answers he does not read.
+const MAX_QUEUED_FOR_REPLIES: usize = 2 * MAX_QUEUED;
 
 pub struct Stdout {
     shared: Arc<Shared>,
@@ -99,6 +102,10 @@ impl Lines for Stdout {
     fn next_turn(&self, prompt_id: &str) {
         self.shared.lock().encoder.name_next_turn(prompt_id);
     }
+
+    fn blocked(&self) -> Option<BoxFut<'_, ()>> {
+        self.shared.waits_for_reader(MAX_QUEUED_FOR_REPLIES)
+    }
 }
 
 impl EventSink for Stdout {
@@ -112,7 +119,12 @@ impl EventSink for Stdout {
         let mut state = self.shared.lock();
         let State { encoder, queue, .. } = &mut *state;
         encoder.encode(&event, queue);
-        state.result_queued |= event.parent.is_none() && matches!(event.kind, EventKind::RunFinished(_));
+        match event.kind {
+            EventKind::RunFinished(_) if event.parent.is_none() => state.result_queued = true,
+            // The next turn of a session: its result is still to come.
+            EventKind::RunStarted(_) if event.parent.is_none() => state.result_queued = false,
+            _ => {}
+        }
         if !in_a_burst && !state.queue.is_empty() {
             self.shared.work.notify_one();
         }
@@ -125,19 +137,7 @@ impl EventSink for Stdout {
     }
 
     fn blocked(&self) -> Option<BoxFut<'_, ()>> {
-        if !self.shared.is_full() {
-            return None;
-        }
-        self.shared.work.notify_one();
-        Some(Box::pin(async {
-            loop {
-                let drained = self.shared.drained.notified();
-                if !self.shared.is_full() {
-                    return;
-                }
-                drained.await;
-            }
-        }))
+        self.shared.waits_for_reader(MAX_QUEUED)
     }
 }
 
@@ -146,9 +146,26 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_full(&self) -> bool {
+    fn is_full(&self, room: usize) -> bool {
         let state = self.lock();
-        state.error.is_none() && state.queue.len() + state.writing > MAX_QUEUED
+        state.error.is_none() && state.queue.len() + state.writing > room
+    }
+
+    /// Ends when the reader has caught up; `None` when it has.
+    fn waits_for_reader(&self, room: usize) -> Option<BoxFut<'_, ()>> {
+        if !self.is_full(room) {
+            return None;
+        }
+        self.work.notify_one();
+        Some(Box::pin(async move {
+            loop {
+                let drained = self.drained.notified();
+                if !self.is_full(room) {
+                    return;
+                }
+                drained.await;
+            }
+        }))
     }
 }
 
@@ -172,10 +189,10 @@ fn write_all(shared: &Shared, stop: &Stop) {
         let mut state = shared.lock();
         state.writing = 0;
         if let Err(error) = result {
-            if !state.result_queued {
-                stop.now(cannot_write(&error));
-            }
             state.error = Some(error);
+        }
+        if let Some(error) = state.error.as_ref().filter(|_| !state.result_queued) {
+            stop.now(cannot_write(error));
         }
         drop(state);
         shared.drained.notify_waiters();

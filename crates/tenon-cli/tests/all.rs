@@ -61,6 +61,8 @@ mod published_lines;
 mod replay;
 #[path = "all/result_file.rs"]
 mod result_file;
+#[path = "all/rough_clients.rs"]
+mod rough_clients;
 #[path = "all/sandbox.rs"]
 mod sandbox;
 #[path = "all/session_crashes.rs"]

@@ -130,6 +130,7 @@ impl<H: Host> Session<H> {
         let mut running: Option<Running> = None;
         let mut input_ended = false;
         let mut closed = Closed::InOrder;
+        let lines = Arc::clone(&self.lines);
         if let Some(first) = first
             && let Err(failure) = self.take_in(first, None)
         {
@@ -158,12 +159,14 @@ impl<H: Host> Session<H> {
                         self.fail(turn.prompt_id.as_deref(), stop.failure());
                     }
                 }
-                line = input.recv(), if !input_ended => match line {
+                line = next_line(&mut input, &*lines), if !input_ended => match line {
                     Some(line) => {
                         if let Err(failure) = self.take_in(line, running.as_mut()) {
+                            for turn in std::mem::take(&mut self.queue) {
+                                self.fail(turn.prompt_id.as_deref(), failure.clone());
+                            }
                             closed = Closed::Failed(failure);
                             input_ended = true;
-                            self.queue.clear();
                             self.peer.close();
                         }
                     }
@@ -392,6 +395,14 @@ impl<H: Host> Session<H> {
     fn input_error(&self, number: u64, message: &str) {
         self.lines.line(self.replies.input_error(self.ids.next(), number, message));
     }
+}
+
+/// A client that does not read its answers is not listened to until it does.
+async fn next_line(input: &mut mpsc::Receiver<Incoming>, lines: &dyn Lines) -> Option<Incoming> {
+    if let Some(caught_up) = lines.blocked() {
+        caught_up.await;
+    }
+    input.recv().await
 }
 
 /// Why a client's own interruption ends a turn.

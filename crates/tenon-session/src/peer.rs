@@ -22,6 +22,10 @@ pub trait Lines: Send + Sync {
     fn line(&self, line: Vec<u8>);
     /// The id that the client gave the turn that begins next.
     fn next_turn(&self, _prompt_id: &str) {}
+    /// A client that does not read what it is answered: the future ends when it has caught up.
+    fn blocked(&self) -> Option<BoxFut<'_, ()>> {
+        None
+    }
 }
 
 /// How long a client may take.

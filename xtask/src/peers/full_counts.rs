@@ -17,6 +17,18 @@ pub fn sessions(_: &Binary) -> Result<(), Failure> {
     at_full_count("20", "session_crashes::a_run_killed_in_mid_call_is_not_repeated")
 }
 
+pub fn rough_clients(_: &Binary) -> Result<(), Failure> {
+    at_full_count("600", "rough_clients::a_client_may_close_its_side_after_any_byte")?;
+    at_full_count("300", "rough_clients::a_client_may_close_its_side_at_any_line_it_is_told")?;
+    // Thousands of requests.
+    at_full_count(
+        "1000",
+        "rough_clients::a_flood_of_requests_whose_answers_nobody_reads_does_not_fill_the_memory",
+    )?;
+    // Milliseconds.
+    at_full_count("60000", "rough_clients::a_client_that_stops_reading_for_a_while_loses_nothing")
+}
+
 fn at_full_count(runs: &str, test: &str) -> Result<(), Failure> {
     let output =
         cargo_test().args(["--quiet", "--", "--exact", test]).env("PROPTEST_CASES", runs).output()?;

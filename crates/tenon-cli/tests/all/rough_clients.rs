@@ -1,0 +1,352 @@
+//! Clients that leave at any moment, write nonsense, write too much, or do not read: never a panic, a hang or a lost
+//! result.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tenon_testkit::{Reply, Run, Running, Server, Tenon, Value, cases, json, reply};
+use tenon_wire::input::{Input, read_line};
+use tenon_wire::{Dialect, published_schema};
+
+use super::pipes::command;
+use super::tenon;
+
+const LINES: [&str; 4] = ["--input-format", "stream-json", "--output-format", "stream-json"];
+/// Dialects with a reader of lines.
+const DIALECTS: [Dialect; 3] = [Dialect::Qwen, Dialect::Claude, Dialect::OpenAi];
+
+static SCHEMAS: LazyLock<Vec<jsonschema::Validator>> = LazyLock::new(|| {
+    let schema = |dialect| jsonschema::validator_for(&published_schema(dialect)).expect("a schema");
+    DIALECTS.into_iter().map(schema).collect()
+});
+
+fn client(server: &Server, dialect: Dialect) -> Tenon {
+    tenon().server(server).args(LINES).args(["--dialect", dialect.name(), "--core-tools", "write_file"])
+}
+
+fn user(text: &str) -> Value {
+    json!({"type": "user", "session_id": "", "message": {"role": "user", "content": text}, "parent_tool_use_id": null})
+}
+
+/// Answers each question by its own words, however many come.
+fn model() -> Server {
+    let asked = |question: &'static str| {
+        move |body: &Value| {
+            body["messages"]
+                .as_array()
+                .and_then(|all| all.last())
+                .is_some_and(|last| last["content"] == question)
+        }
+    };
+    let answers = ["one", "two", "three"]
+        .map(|word| reply().text(format!("Answer {word}.")).when(asked(word)).forever());
+    let writes = reply()
+        .call("c1", "write_file", json!({"file_path": "a.txt", "content": "a"}))
+        .when(asked("write"))
+        .forever();
+    let told = |body: &Value| {
+        body["messages"].as_array().and_then(|all| all.last()).is_some_and(|last| last["role"] == "tool")
+    };
+    let done: Reply = reply().text("Answer write.").when(told).forever();
+    Server::start(answers.into_iter().chain([writes, done]))
+}
+
+/// The answers of all turns, in their order, whatever the dialect; every line is of the published schema.
+#[track_caller]
+fn answers(dialect: Dialect, run: &Run) -> Vec<String> {
+    let schema = &SCHEMAS[DIALECTS.iter().position(|known| *known == dialect).expect("a dialect of lines")];
+    let mut answers = Vec::new();
+    for line in run.json_lines() {
+        if let Err(error) = schema.validate(&line) {
+            panic!("{}: {error}\n{line}\n{run}", dialect.name());
+        }
+        if line["type"] == "result" {
+            answers.push(line["result"].as_str().unwrap_or("failed").to_owned());
+        } else if line["metadata"]["final"] == true {
+            answers.push(line["choices"][0]["message"]["content"].as_str().unwrap_or("failed").to_owned());
+        }
+    }
+    assert!(!run.stderr.contains("panicked"), "{run}");
+    answers
+}
+
+fn refused(run: &Run) -> Vec<u64> {
+    let is_refusal = |line: &Value| line["subtype"] == "input_error" || line["type"] == "result/error";
+    let number = |line: &Value| line["data"]["line"].as_u64().or(line["line"].as_u64());
+    run.json_lines().iter().filter(|line| is_refusal(line)).filter_map(number).collect()
+}
+
+/// What a client that does not read says in one go.
+fn said() -> String {
+    let request = json!({"subtype": "initialize", "hooks": null});
+    [
+        json!({"type": "control_request", "request_id": "r1", "request": request}).to_string(),
+        user("one").to_string(),
+        "garbage".to_owned(),
+        json!({"type": "heartbeat_request"}).to_string(),
+        user("write").to_string(),
+        json!({"prompt_id": "p3", "input": {"parts": [{"type": "text", "text": "two"}]}}).to_string(),
+        json!({"type": "from_the_future", "n": 1.0}).to_string(),
+        json!({"type": "control_request", "request_id": "r2", "request": {"subtype": "get_usage_info"}})
+            .to_string(),
+        user("three").to_string(),
+    ]
+    .join("\n")
+        + "\n"
+}
+
+/// What the answers to these bytes are, told by the reader alone.
+fn wanted(said: &[u8]) -> (Vec<String>, Vec<u64>) {
+    let (mut answers, mut refused) = (Vec::new(), Vec::new());
+    for (at, line) in said.split(|byte| *byte == b'\n').enumerate() {
+        match read_line(line) {
+            Ok(Some(Input::Turn(turn))) => match &turn.parts[..] {
+                [tenon_wire::input::InputPart::Text(text)] => answers.push(format!("Answer {text}.")),
+                other => panic!("{other:?}"),
+            },
+            Ok(_) => {}
+            Err(_) => refused.push(at as u64 + 1),
+        }
+    }
+    (answers, refused)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 20, ..ProptestConfig::with_cases(cases(24)) })]
+
+    /// After any byte: what came whole is answered, half a line is refused, and the session ends in order.
+    #[test]
+    fn a_client_may_close_its_side_after_any_byte(cut in 0.0..=1.0, dialect in 0_usize..3) {
+        let said = said();
+        let cut = (cut * said.len() as f64) as usize;
+        let (server, dialect) = (model(), DIALECTS[dialect]);
+        let run = client(&server, dialect).stdin(&said.as_bytes()[..cut]).run();
+        prop_assert_eq!(run.code, 0, "cut at {}\n{}", cut, run);
+        prop_assert_eq!((answers(dialect, &run), refused(&run)), wanted(&said.as_bytes()[..cut]), "cut at {}\n{}", cut, run);
+    }
+
+    /// At any line that it is told: every turn that it sent is answered.
+    #[test]
+    fn a_client_may_close_its_side_at_any_line_it_is_told(last in 0_usize..24, dialect in 0_usize..3) {
+        let (server, dialect) = (model(), DIALECTS[dialect]);
+        let mut client = client(&server, dialect).stdin_idle().spawn();
+        let sent = converse(&mut client, last);
+        client.close_stdin();
+        let run = client.wait();
+        prop_assert_eq!(run.code, 0, "closed at line {}\n{}", last, run);
+        let wanted: Vec<String> = sent.iter().map(|word| format!("Answer {word}.")).collect();
+        prop_assert_eq!(answers(dialect, &run), wanted, "closed at line {}\n{}", last, run);
+    }
+}
+
+/// Talks like a client of an SDK until it has been told so many lines; says what it asked.
+fn converse(client: &mut Running, lines: usize) -> Vec<&'static str> {
+    let mut to_ask = ["one", "write", "two", "three"].into_iter();
+    let mut sent = Vec::new();
+    let mut ask_next = |client: &mut Running| {
+        if let Some(word) = to_ask.next() {
+            client.write_json(&user(word));
+            sent.push(word);
+        }
+        sent.clone()
+    };
+    let mut asked = Vec::new();
+    let request = json!({"subtype": "initialize"});
+    client.write_json(&json!({"type": "control_request", "request_id": "r1", "request": request}));
+    for _ in 0..lines {
+        let line = client.json();
+        let is_result = line["type"] == "result" || line["metadata"]["final"] == true;
+        if line["type"] == "control_response" || is_result {
+            let before = asked.len();
+            asked = ask_next(client);
+            if asked.len() == before {
+                break;
+            }
+        } else if line["type"] == "control_request" {
+            let allowed = json!({"behavior": "allow"});
+            let id = &line["request_id"];
+            client.write_json(&json!({
+                "type": "control_response", "request_id": id,
+                "response": {"subtype": "success", "request_id": id, "response": allowed},
+            }));
+        }
+    }
+    asked
+}
+
+#[test]
+fn a_thousand_lines_of_nonsense_are_answered_each_with_its_number() {
+    let kinds: [&[u8]; 10] = [
+        b"garbage",
+        b"{\"type\":\"user\"",
+        b"\xff\xfe{}",
+        b"\0",
+        b"{\"type\":\"user\",\"message\":{\"content\":\"\xc3\x28\"}}",
+        b"{\"type\":\"us\0er\"}",
+        b"[]",
+        b"{}",
+        b"{\"type\":null}",
+        b"{\"input\":{\"parts\":[{\"type\":\"hologram\"}]}}",
+    ];
+    let mut said: Vec<u8> = (0..1000).flat_map(|at| [kinds[at % kinds.len()], b"\n"].concat()).collect();
+    said.extend(format!("{}\n", user("one")).bytes());
+    for dialect in DIALECTS {
+        let server = model();
+        let run = client(&server, dialect).stdin(said.clone()).run();
+        run.assert_code(0);
+        assert_eq!(refused(&run), (1..=1000).collect::<Vec<u64>>());
+        assert_eq!(answers(dialect, &run), ["Answer one."]);
+    }
+}
+
+#[test]
+fn lines_of_ten_megabytes_are_lines() {
+    let long = "x".repeat(10 << 20);
+    let mut padded = user("one");
+    padded["padding"] = json!(long);
+    let request = json!({"subtype": "get_usage_info", "padding": long});
+    let said = [
+        padded.to_string(),
+        long.clone(),
+        json!({"type": "control_request", "request_id": "r1", "request": request}).to_string(),
+        json!({"type": "control_response", "response": {"subtype": "success", "request_id": "none", "response": long}})
+            .to_string(),
+        user("two").to_string(),
+    ];
+    let server = model();
+    let run = client(&server, Dialect::Qwen).stdin(said.join("\n")).run();
+    run.assert_code(0);
+    assert_eq!(refused(&run), [2]);
+    assert_eq!(answers(Dialect::Qwen, &run), ["Answer one.", "Answer two."]);
+    assert!(run.json_lines().iter().any(|line| line["response"]["request_id"] == "r1"));
+}
+
+/// What is asked for comes whole to the model too.
+#[test]
+fn a_message_of_ten_megabytes_has_a_result() {
+    let server = Server::start([reply().text("Long.").forever()]);
+    let said = format!("{}\n{}\n", user(&"many words ".repeat(1 << 20)), user("two"));
+    let run = client(&server, Dialect::Qwen).stdin(said).run();
+    run.assert_code(0);
+    // The first may be too long for the model; it has a result all the same.
+    assert_eq!(answers(Dialect::Qwen, &run).len(), 2, "{}", run.stderr);
+    assert_eq!(answers(Dialect::Qwen, &run)[1], "Long.");
+}
+
+/// The binary with its pipes in our hands.
+struct Held {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    _tenon: Tenon,
+}
+
+fn held(server: &Server, flags: &[&str]) -> Held {
+    let tenon = tenon();
+    let mut child = command(&tenon, server)
+        .args(LINES)
+        .args(["-m", "test-model"])
+        .args(flags)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary");
+    let stdin = child.stdin.take().expect("a pipe");
+    let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    Held { child, stdin, stdout, _tenon: tenon }
+}
+
+fn next_result(stdout: &mut impl BufRead) -> Value {
+    loop {
+        let mut line = String::new();
+        assert!(stdout.read_line(&mut line).expect("its output") > 0, "no result came");
+        let line: Value = serde_json::from_str(&line).expect("JSON");
+        if line["type"] == "result" {
+            return line;
+        }
+    }
+}
+
+/// The client keeps its stdin open, so nothing else would tell.
+#[test]
+fn a_session_whose_reader_left_ends_by_itself() {
+    let server = model();
+    for turns in [0, 1, 2] {
+        let Held { mut child, mut stdin, mut stdout, _tenon } = held(&server, &[]);
+        for _ in 0..turns {
+            writeln!(stdin, "{}", user("one")).expect("it reads");
+            assert_eq!(next_result(&mut stdout)["result"], "Answer one.");
+        }
+        drop(stdout);
+        writeln!(stdin, "{}", user("two")).expect("it reads");
+        assert_eq!(child.wait().expect("our child").code(), Some(1), "after {turns} turns");
+    }
+}
+
+/// While nobody reads, the agent pauses, and no timer of the model's connection runs: nothing is lost however long it
+/// takes. The second tier waits for a minute.
+#[test]
+fn a_client_that_stops_reading_for_a_while_loses_nothing() {
+    let pause = Duration::from_millis(u64::from(cases(200)));
+    let server = Server::start([reply().big(36_000), reply().text("Still here.")]);
+    // Shorter than the long pause, and longer than any pause of the server.
+    let settings = r#"{"timeouts": {"idle": "20s"}}"#;
+    let Held { mut child, mut stdin, mut stdout, _tenon } =
+        held(&server, &["--include-partial-messages", "--settings", settings]);
+    writeln!(stdin, "{}\n{}", user("go"), user("and then?")).expect("it reads");
+    std::thread::sleep(pause);
+    let mut pieces = 0;
+    let first = loop {
+        let mut line = String::new();
+        assert!(stdout.read_line(&mut line).expect("its output") > 0, "no result came");
+        pieces += usize::from(line.contains("\"text_delta\""));
+        if line.starts_with("{\"type\":\"result\"") {
+            break serde_json::from_str::<Value>(&line).expect("JSON");
+        }
+    };
+    assert_eq!((pieces, &first["is_error"]), (36_000, &json!(false)), "{first}");
+    assert_eq!(next_result(&mut stdout)["result"], "Still here.");
+    drop(stdin);
+    assert_eq!(child.wait().expect("our child").code(), Some(0));
+}
+
+/// A client that asks and asks and does not listen: it is not listened to either, and the memory stays small.
+#[test]
+fn a_flood_of_requests_whose_answers_nobody_reads_does_not_fill_the_memory() {
+    let count = 1000 * u64::from(cases(40));
+    let server = model();
+    let Held { mut child, mut stdin, mut stdout, _tenon } = held(&server, &[]);
+    let pid = child.id();
+    let flood = std::thread::spawn(move || {
+        let line = json!({"type": "heartbeat_request"}).to_string() + "\n";
+        for _ in 0..count / 100 {
+            stdin.write_all(line.repeat(100).as_bytes()).expect("it reads");
+        }
+        writeln!(stdin, "{}", user("one")).expect("it reads");
+        stdin
+    });
+    // The first answer is there, and nobody reads on until the flood has filled what there is.
+    let mut line = String::new();
+    stdout.read_line(&mut line).expect("its output");
+    let mut beats = u64::from(line.contains("heartbeat"));
+    let result = loop {
+        line.clear();
+        assert!(stdout.read_line(&mut line).expect("its output") > 0, "no result came");
+        if line.contains("\"heartbeat\"") {
+            beats += 1;
+        } else if line.starts_with("{\"type\":\"result\"") {
+            break serde_json::from_str::<Value>(&line).expect("JSON");
+        }
+    };
+    assert_eq!((beats, &result["result"]), (count, &json!("Answer one.")));
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(peak < 160 * 1024, "{peak} kB");
+    drop(flood.join().expect("the flood"));
+    assert_eq!(child.wait().expect("our child").code(), Some(0));
+}
