@@ -12,7 +12,7 @@ mod rewrite;
 mod scope;
 mod walk;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::IdedExpr;
 use cel::common::types::{CelBool, CelList};
@@ -25,8 +25,19 @@ pub use scope::{Scope, StepView};
 
 /// Longer expressions belong into a step. The text alone bounds how long reading it can take.
 pub const MAX_EXPRESSION_BYTES: usize = 4096;
-/// Deeper trees would be evaluated on a stack that is not ours to fill.
+/// Levels of a tree. People stop well below this.
 const MAX_EXPRESSION_DEPTH: usize = 64;
+/// Deeper trees are evaluated on a stack of their own: the one we are called on is not ours to fill.
+const MAX_DEPTH_HERE: usize = 16;
+const EVALUATION_STACK: usize = 16 * 1024 * 1024;
+
+/// With no more operators, dots and brackets than this, no tree is too deep for an ordinary stack.
+const MAX_JOINTS_HERE: usize = 48;
+const MAX_JOINTS: usize = 500;
+/// Room for the parser at [`MAX_JOINTS`]; only what is used is taken.
+const PARSER_STACK: usize = 64 * 1024 * 1024;
+
+static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
 /// A compiled expression. Cheap to clone.
 #[derive(Clone)]
@@ -40,6 +51,7 @@ struct Compiled {
     metered: IdedExpr,
     /// As it was written, for the checks.
     program: Program,
+    depth: usize,
     moved: rewrite::Moved,
 }
 
@@ -59,13 +71,11 @@ impl Expression {
             message: "the expression is nested too deeply".to_owned(),
             offset: moved.original(offset),
         })?;
-        let program = Env::stdlib().compile(&text).map_err(|errors| CelSyntax::of(&errors, &text, &moved))?;
-        if walk::depth(program.expression()) > MAX_EXPRESSION_DEPTH {
-            let message = format!("the expression is nested more than {MAX_EXPRESSION_DEPTH} levels deep");
-            return Err(CelSyntax { message, offset: 0 });
-        }
+        let program = parse(&text, &moved)?;
         let metered = budget::metered(scope::by_name(program.expression()));
-        Ok(Expression { inner: Arc::new(Compiled { source: source.to_owned(), metered, program, moved }) })
+        let depth = walk::depth(program.expression());
+        let source = source.to_owned();
+        Ok(Expression { inner: Arc::new(Compiled { source, metered, program, depth, moved }) })
     }
 
     pub fn source(&self) -> &str {
@@ -102,19 +112,22 @@ impl Expression {
         }
     }
 
-    fn evaluate<T>(
+    fn evaluate<T: Send>(
         &self,
         scope: &Scope,
-        read: impl FnOnce(&dyn Val) -> Result<T, CelError>,
+        read: impl FnOnce(&dyn Val) -> Result<T, CelError> + Send,
     ) -> Result<T, CelError> {
-        let meter = budget::Meter::default();
-        let context = budget::context(scope, &meter);
-        let outcome = CelValue::resolve_val(&self.inner.metered, &context);
-        // An operator may have swallowed the error that said so.
-        if meter.is_exhausted() {
-            return Err(CelError::Budget);
-        }
-        read(outcome.map_err(CelError::from)?.as_ref())
+        let evaluate = || {
+            let meter = budget::Meter::default();
+            let context = budget::context(scope, &meter);
+            let outcome = CelValue::resolve_val(&self.inner.metered, &context);
+            // An operator may have swallowed the error that said so.
+            if meter.is_exhausted() {
+                return Err(CelError::Budget);
+            }
+            read(outcome.map_err(CelError::from)?.as_ref())
+        };
+        if self.inner.depth <= MAX_DEPTH_HERE { evaluate() } else { on_own_stack(EVALUATION_STACK, evaluate) }
     }
 
     /// What a plain path names, as it was written: numbers with their digits, keys in their order.
@@ -131,6 +144,58 @@ impl Expression {
 
     fn tree(&self) -> &IdedExpr {
         self.inner.program.expression()
+    }
+}
+
+/// The tree of a text, if it is one and not too deep.
+fn parse(text: &str, moved: &rewrite::Moved) -> Result<Program, CelSyntax> {
+    let parse = || {
+        let program = STANDARD.compile(text).map_err(|errors| CelSyntax::of(&errors, text, moved))?;
+        // A tree that is too deep is also taken apart here, where there is room for it.
+        if walk::depth(program.expression()) > MAX_EXPRESSION_DEPTH {
+            let message = format!("the expression is nested more than {MAX_EXPRESSION_DEPTH} levels deep");
+            return Err(CelSyntax { message, offset: 0 });
+        }
+        Ok(program)
+    };
+    match rewrite::joints(text) {
+        0..=MAX_JOINTS_HERE => parse(),
+        // `1+1+1+…` is as deep as it is long, to a parser.
+        joints if joints <= MAX_JOINTS => on_own_stack(PARSER_STACK, parse),
+        joints => {
+            let message =
+                format!("the expression has {joints} operators and brackets, and may have {MAX_JOINTS}");
+            Err(CelSyntax { message, offset: 0 })
+        }
+    }
+}
+
+/// What cannot be started has not been answered.
+fn on_own_stack<T: Send, E: Send + From<NoRoom>>(
+    bytes: usize,
+    work: impl FnOnce() -> Result<T, E> + Send,
+) -> Result<T, E> {
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().stack_size(bytes).spawn_scoped(scope, work);
+        worker.ok().and_then(|worker| worker.join().ok()).unwrap_or_else(|| Err(NoRoom.into()))
+    })
+}
+
+struct NoRoom;
+
+impl NoRoom {
+    const MESSAGE: &str = "this machine has no room for so long an expression";
+}
+
+impl From<NoRoom> for CelSyntax {
+    fn from(_: NoRoom) -> CelSyntax {
+        CelSyntax { message: NoRoom::MESSAGE.to_owned(), offset: 0 }
+    }
+}
+
+impl From<NoRoom> for CelError {
+    fn from(_: NoRoom) -> CelError {
+        CelError::Evaluation { message: NoRoom::MESSAGE.to_owned() }
     }
 }
 

@@ -6,6 +6,8 @@
 mod documents;
 #[path = "all/endings.rs"]
 mod endings;
+#[path = "all/cel.rs"]
+mod cel;
 #[path = "all/every_order.rs"]
 mod every_order;
 #[path = "all/failures.rs"]

@@ -7,22 +7,24 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
 use cel::common::types::{CelBool, CelBytes, CelList, CelMap, CelString};
 use cel::common::value::{CowVal, Val};
-use cel::{Context, Env, ExecutionError, FunctionContext};
+use cel::{Context, ExecutionError, FunctionContext};
 use regex::{Regex, RegexBuilder};
 
-use super::{Scope, convert};
+use super::{STANDARD, Scope, convert};
 
-/// A unit is a value looked at or [`BYTES_PER_UNIT`] bytes of text. A thousand results of a page each are about
-/// a quarter of a million; this many units take well under a second.
-pub(super) const MAX_COST: u64 = 4_000_000;
-const BYTES_PER_UNIT: u64 = 32;
+/// A unit is a value looked at or [`BYTES_PER_UNIT`] bytes of text. Going through a thousand results of a few pages
+/// each takes less than a tenth of this, and all of it takes well under a second.
+pub(super) const MAX_COST: u64 = 1_000_000;
+const BYTES_PER_UNIT: u64 = 256;
+/// Of text that a pattern is looked for in.
+const MATCHED_BYTES_PER_UNIT: u64 = 16;
 /// Compiling a pattern costs more than anything else that can be written in a few characters.
-const PATTERN_COST: u64 = 20_000;
+const PATTERN_COST: u64 = 25_000;
 /// A pattern that needs more memory than this when compiled is refused.
 const MAX_PATTERN_BYTES: usize = 256 * 1024;
 
@@ -95,8 +97,6 @@ fn size(value: &dyn Val, limit: u64) -> u64 {
     total
 }
 
-static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
-
 pub(super) fn context<'v>(scope: &'v Scope, meter: &Meter) -> Context<'v, 'v> {
     let mut context = Context::with_env(STANDARD.clone());
     context.set_variable_resolver(scope);
@@ -141,7 +141,7 @@ fn matches(meter: Meter) -> Function {
             let types = call.args.iter().map(|value| value.get_type().name().to_owned()).collect();
             return Err(ExecutionError::no_such_member_overload("matches", types));
         };
-        meter.spend(text.inner().len() as u64 + pattern.inner().len() as u64)?;
+        meter.spend((text.inner().len() + pattern.inner().len()) as u64 / MATCHED_BYTES_PER_UNIT + 1)?;
         let found = meter.pattern(pattern.inner())?.is_match(text.inner());
         Ok(CowVal::owned(CelBool::from(found)))
     })

@@ -154,3 +154,9 @@ pub(super) fn shallow(source: &str) -> Result<(), usize> {
     }
     Ok(())
 }
+
+/// Operators, dots, commas and brackets: the tree has at most a few levels for each.
+pub(super) fn joints(source: &str) -> usize {
+    let code = pieces(source).into_iter().filter(|piece| !piece.starts_with(['"', '\'']));
+    code.map(|code| code.chars().filter(|c| "+-*/%&|<>=!?:.,([{".contains(*c)).count()).sum()
+}
