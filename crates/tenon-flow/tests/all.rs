@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "all/cel.rs"]
+mod cel;
 #[path = "all/documents.rs"]
 mod documents;
 #[path = "all/endings.rs"]
 mod endings;
-#[path = "all/cel.rs"]
-mod cel;
 #[path = "all/every_order.rs"]
 mod every_order;
 #[path = "all/failures.rs"]
