@@ -17,6 +17,7 @@ mod event;
 mod fields;
 mod interpreter;
 mod isolation;
+mod journal;
 mod load;
 mod memory_journal;
 mod node;
@@ -60,6 +61,9 @@ pub use isolation::{FolderTools, Kept, WORKTREE, WorkIn, Worktree, Worktrees};
 pub use load::{
     LoadError, LoadOptions, LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind,
     StepBody, load,
+};
+pub use journal::{
+    Entry, Journal, JournalError, Lease, NewRun, Retention, Row, RowKind, RunState, RunSummary, StoredRun,
 };
 pub use memory_journal::{CANCEL_GRACE, run_in_memory};
 pub use notice::{Notice, Started, StepKind};

@@ -22,6 +22,8 @@ mod includes;
 mod items;
 #[path = "all/loops.rs"]
 mod loops;
+#[path = "all/journal.rs"]
+mod journal;
 #[path = "all/replay.rs"]
 mod replay;
 #[path = "all/retries.rs"]

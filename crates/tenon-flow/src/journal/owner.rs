@@ -1,0 +1,112 @@
+//! Who runs a run: a process, told from a later one with the same number, and for how long its word is good.
+//!
+//! On the same machine a process that is gone holds nothing, however fresh its lease. Where that cannot be seen, on a
+//! disk that several machines share, the lease decides.
+
+use std::fmt;
+use std::time::Duration;
+
+use tenon_core::Timestamp;
+
+use super::JournalError;
+
+/// How long a lease is good without being renewed: long enough for a machine that was busy or asleep for a moment.
+const LEASE: Duration = Duration::from_secs(60);
+/// How often it is renewed.
+pub(super) const RENEW: Duration = Duration::from_secs(15);
+
+pub(super) fn lease_until(now: Timestamp) -> Timestamp {
+    Timestamp(now.0.saturating_add(LEASE.as_millis() as u64))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pid: u32,
+    /// When the process was started, by the kernel's count; empty where the kernel does not say.
+    started: String,
+    /// Which start of which machine; empty where the kernel does not say.
+    boot: String,
+    /// Tells two holders in one process apart.
+    token: u64,
+}
+
+impl Owner {
+    pub fn new() -> Result<Owner, JournalError> {
+        let token = getrandom::u64().map_err(|error| JournalError::Commit(error.to_string()))?;
+        let pid = std::process::id();
+        Ok(Owner { pid, started: started(pid).unwrap_or_default(), boot: boot(), token })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub fn parse(text: &str) -> Option<Owner> {
+        let mut parts = text.split(' ');
+        let owner = Owner {
+            pid: parts.next()?.parse().ok()?,
+            started: parts.next()?.to_owned(),
+            boot: parts.next()?.to_owned(),
+            token: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(owner)
+    }
+
+    /// Whether this owner, whose lease ran until then, still has the run.
+    pub fn holds(&self, lease_until: Timestamp, now: Timestamp) -> bool {
+        if !self.boot.is_empty() && self.boot == boot() {
+            return started(self.pid).is_some_and(|started| started == self.started);
+        }
+        now.0 < lease_until.0
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {} {}", self.pid, self.started, self.boot, self.token)
+    }
+}
+
+/// `None` for a process that is gone, or where there is no `/proc`.
+fn started(pid: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in parentheses and may hold anything; the time is the 22nd.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    // A zombie does nothing any more.
+    if state == "Z" { None } else { fields.nth(18).map(str::to_owned) }
+}
+
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_read_back_as_written() {
+        let owner = Owner::new().unwrap();
+        assert_eq!(Owner::parse(&owner.to_string()), Some(owner));
+        for text in ["", "1", "1 2 3", "x 2 3 4", "1 2 3 4 5"] {
+            assert_eq!(Owner::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn who_lives_holds_and_who_is_gone_does_not() {
+        let (now, later) = (Timestamp(1_000), Timestamp(2_000));
+        let alive = Owner::new().unwrap();
+        assert!(alive.holds(Timestamp(0), now), "a process that lives keeps what it has");
+        let gone = Owner { pid: u32::MAX, ..alive.clone() };
+        assert!(!gone.holds(later, now));
+        let successor = Owner { started: "1".to_owned(), ..alive.clone() };
+        assert!(!successor.holds(later, now), "another process with the same number");
+        let elsewhere = Owner { boot: "another machine".replace(' ', "-"), ..gone };
+        assert!(elsewhere.holds(later, now));
+        assert!(!elsewhere.holds(now, later));
+    }
+}

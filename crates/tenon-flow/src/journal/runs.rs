@@ -1,0 +1,230 @@
+//! Looking at runs: which there are, how they stand, what is in one; and removing them.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use serde_json::json;
+use tenon_core::Timestamp;
+
+use super::owner::Owner;
+use super::{Entry, Journal, JournalError, NewRun, Row, RowKind, StoredRun, millis, timestamp};
+use crate::WorkflowStatus;
+
+/// Names that are shown for a prefix that fits several runs.
+const SHOWN_CANDIDATES: i64 = 5;
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// Somebody runs it.
+    Running,
+    /// Nobody does, and it is not over: whoever ran it died.
+    Interrupted,
+    Ended(WorkflowStatus),
+}
+
+impl RunState {
+    pub fn name(self) -> &'static str {
+        match self {
+            RunState::Running => "running",
+            RunState::Interrupted => "interrupted",
+            RunState::Ended(status) => status.name(),
+        }
+    }
+
+    fn read(status: &str, owner: Option<&str>, lease_until: Timestamp, now: Timestamp) -> RunState {
+        let ended = [
+            WorkflowStatus::Completed,
+            WorkflowStatus::Partial,
+            WorkflowStatus::Failed,
+            WorkflowStatus::Cancelled,
+            WorkflowStatus::BudgetExceeded,
+            WorkflowStatus::Suspended,
+        ];
+        if let Some(status) = ended.into_iter().find(|ended| ended.name() == status) {
+            return RunState::Ended(status);
+        }
+        let held = owner.and_then(Owner::parse).is_some_and(|owner| owner.holds(lease_until, now));
+        if held { RunState::Running } else { RunState::Interrupted }
+    }
+}
+
+/// A run in a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSummary {
+    pub id: String,
+    pub name: String,
+    pub state: RunState,
+    pub created: Timestamp,
+    pub updated: Timestamp,
+    pub cost_usd: Option<f64>,
+}
+
+/// What is kept. A run that is not over is kept whatever its age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    pub age: Duration,
+}
+
+impl Journal {
+    /// The newest first.
+    pub fn list(&self, at_most: usize) -> Result<Vec<RunSummary>, JournalError> {
+        let connection = self.reader();
+        let now = Timestamp::now();
+        let mut query = connection.prepare_cached(
+            "SELECT run_id, name, status, created, updated, cost_usd, owner, lease_until FROM runs
+             ORDER BY created DESC, run_id LIMIT ?1",
+        )?;
+        let rows = query.query_map([i64::try_from(at_most).unwrap_or(i64::MAX)], |row| summary(row, now))?;
+        Ok(rows.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// The one run whose id is, or begins with, this.
+    pub fn find(&self, prefix: &str) -> Result<String, JournalError> {
+        let connection = self.reader();
+        let exact = connection
+            .query_row("SELECT run_id FROM runs WHERE run_id = ?1", [prefix], |row| row.get(0))
+            .optional()?;
+        if let Some(id) = exact {
+            return Ok(id);
+        }
+        let mut query = connection.prepare_cached(
+            "SELECT run_id FROM runs WHERE substr(run_id, 1, length(?1)) = ?1 ORDER BY created DESC LIMIT ?2",
+        )?;
+        let mut ids = query
+            .query_map(params![prefix, SHOWN_CANDIDATES], |row| row.get(0))?
+            .collect::<Result<Vec<String>, _>>()?;
+        match (prefix.is_empty(), ids.len()) {
+            (true, _) | (_, 0) => Err(JournalError::Unknown { id: prefix.to_owned() }),
+            (false, 1) => Ok(ids.remove(0)),
+            _ => Err(JournalError::Ambiguous { prefix: prefix.to_owned(), ids }),
+        }
+    }
+
+    pub fn load(&self, id: &str) -> Result<StoredRun, JournalError> {
+        stored(&self.reader(), id)
+    }
+
+    /// Asks whoever runs it to stop. `false`: nobody runs it, and from now on it counts as cancelled.
+    pub fn cancel(&self, id: &str) -> Result<bool, JournalError> {
+        let mut connection = self.reader();
+        let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let state = state(&tx, id)?;
+        let running = state == RunState::Running;
+        match state {
+            RunState::Running => tx.execute("UPDATE runs SET cancel = 1 WHERE run_id = ?1", [id])?,
+            RunState::Interrupted | RunState::Ended(WorkflowStatus::Suspended) => tx.execute(
+                "UPDATE runs SET status = ?2, updated = ?3 WHERE run_id = ?1",
+                params![id, WorkflowStatus::Cancelled.name(), millis(Timestamp::now())],
+            )?,
+            RunState::Ended(_) => 0,
+        };
+        tx.commit()?;
+        Ok(running)
+    }
+
+    pub fn delete(&self, id: &str) -> Result<(), JournalError> {
+        let mut connection = self.reader();
+        let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        if state(&tx, id)? == RunState::Running {
+            let owner: Option<String> =
+                tx.query_row("SELECT owner FROM runs WHERE run_id = ?1", [id], |row| row.get(0))?;
+            let pid = owner.as_deref().and_then(Owner::parse).map_or(0, |owner| owner.pid());
+            return Err(JournalError::Held { id: id.to_owned(), pid });
+        }
+        tx.execute("DELETE FROM runs WHERE run_id = ?1", [id])?;
+        tx.commit()?;
+        // What was deleted is not to be found in the file either.
+        connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
+        Ok(())
+    }
+
+    /// Removes runs that ended longer ago than is kept; how many.
+    pub fn retain(&self, retention: Retention) -> Result<usize, JournalError> {
+        let oldest =
+            Timestamp::now().0.saturating_sub(u64::try_from(retention.age.as_millis()).unwrap_or(u64::MAX));
+        let removed = self.reader().execute(
+            "DELETE FROM runs WHERE status NOT IN ('running', 'suspended') AND updated < ?1",
+            [millis(Timestamp(oldest))],
+        )?;
+        Ok(removed)
+    }
+
+    /// One line for the run, then one for each row.
+    pub fn export(&self, id: &str, out: &mut dyn Write) -> Result<io::Result<()>, JournalError> {
+        let stored = self.load(id)?;
+        let run = &stored.run;
+        let head = json!({
+            "run_id": run.id, "name": run.name, "status": stored.state.name(),
+            "created": stored.created.to_iso8601(), "cwd": run.cwd, "document_hash": run.document_hash,
+            "document": run.document, "inputs": run.inputs,
+        });
+        let lines = stored.rows.iter().map(|row| {
+            json!({
+                "seq": row.seq, "at": row.entry.at.to_iso8601(), "kind": row.entry.kind.name(),
+                "key": row.entry.key, "payload": row.entry.payload,
+            })
+        });
+        Ok(std::iter::once(head).chain(lines).try_for_each(|line| writeln!(out, "{line}")))
+    }
+}
+
+fn summary(row: &SqlRow<'_>, now: Timestamp) -> rusqlite::Result<RunSummary> {
+    let status: String = row.get(2)?;
+    let owner: Option<String> = row.get(6)?;
+    Ok(RunSummary {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        state: RunState::read(&status, owner.as_deref(), timestamp(row.get(7)?), now),
+        created: timestamp(row.get(3)?),
+        updated: timestamp(row.get(4)?),
+        cost_usd: row.get(5)?,
+    })
+}
+
+fn state(connection: &Connection, id: &str) -> Result<RunState, JournalError> {
+    let found: Option<(String, Option<String>, i64)> = connection
+        .query_row("SELECT status, owner, lease_until FROM runs WHERE run_id = ?1", [id], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .optional()?;
+    let Some((status, owner, lease_until)) = found else {
+        return Err(JournalError::Unknown { id: id.to_owned() });
+    };
+    Ok(RunState::read(&status, owner.as_deref(), timestamp(lease_until), Timestamp::now()))
+}
+
+pub(super) fn stored(connection: &Connection, id: &str) -> Result<StoredRun, JournalError> {
+    let state = state(connection, id)?;
+    let (run, created) = connection.query_row(
+        "SELECT run_id, name, document_hash, document, inputs, cwd, created FROM runs WHERE run_id = ?1",
+        [id],
+        |row| {
+            let run = NewRun {
+                id: row.get(0)?,
+                name: row.get(1)?,
+                document_hash: row.get(2)?,
+                document: row.get(3)?,
+                inputs: row.get(4)?,
+                cwd: row.get(5)?,
+            };
+            Ok((run, timestamp(row.get(6)?)))
+        },
+    )?;
+    let mut query = connection
+        .prepare_cached("SELECT seq, key, kind, at, payload FROM events WHERE run_id = ?1 ORDER BY seq")?;
+    let mut rows = Vec::new();
+    let mut found = query.query([id])?;
+    while let Some(row) = found.next()? {
+        let seq = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
+        let kind: String = row.get(2)?;
+        let Some(kind) = RowKind::named(&kind) else {
+            let why = format!("its kind is `{kind}`");
+            return Err(JournalError::Damaged { id: id.to_owned(), seq, why });
+        };
+        let entry = Entry { key: row.get(1)?, kind, at: timestamp(row.get(3)?), payload: row.get(4)? };
+        rows.push(Row { seq, entry });
+    }
+    Ok(StoredRun { run, state, created, rows })
+}

@@ -1,0 +1,99 @@
+//! The journal's tables, and how a connection to them is made.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::JournalError;
+
+/// Marks the file as ours: `tnon` in ASCII.
+const APPLICATION_ID: i64 = 0x746e_6f6e;
+const FORMAT: i64 = 1;
+/// How long a commit waits for one of another process. Theirs are short.
+const BUSY: Duration = Duration::from_secs(20);
+
+/// A step is completed once, whatever happens: the index says so.
+const TABLES: &str = "
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    document_hash TEXT NOT NULL,
+    document TEXT NOT NULL,
+    inputs TEXT NOT NULL,
+    cwd TEXT NOT NULL,
+    status TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    updated INTEGER NOT NULL,
+    cost_usd REAL,
+    owner TEXT,
+    lease_until INTEGER NOT NULL,
+    cancel INTEGER NOT NULL
+);
+CREATE INDEX runs_by_time ON runs (created DESC, run_id, name, status, updated, cost_usd, owner, lease_until);
+CREATE TABLE events (
+    run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+    seq INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    payload TEXT NOT NULL,
+    PRIMARY KEY (run_id, seq)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX one_end ON events (run_id, key) WHERE kind IN ('completed', 'failed');
+";
+
+pub(super) fn connect(path: &Path) -> Result<Connection, JournalError> {
+    let unusable = |error| JournalError::Unusable { path: path.to_owned(), error };
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(unusable)?;
+    }
+    // Made by us, so that nobody else may read it from the first moment; SQLite gives its side files the same mode.
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(unusable)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    prepare(&mut connection, path).map_err(|error| match &error {
+        JournalError::Database(rusqlite::Error::SqliteFailure(failure, _))
+            if failure.code == rusqlite::ErrorCode::NotADatabase =>
+        {
+            JournalError::Foreign { path: path.to_owned() }
+        }
+        _ => error,
+    })?;
+    Ok(connection)
+}
+
+fn prepare(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
+    let number = |connection: &Connection, pragma: &str| -> Result<i64, JournalError> {
+        Ok(connection.pragma_query_value(None, pragma, |row| row.get(0))?)
+    };
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // What is deleted is overwritten.
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
+    if number(connection, "user_version")? == 0 {
+        connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+        let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        // Somebody else may have made the tables while we waited.
+        if number(&tx, "user_version")? == 0 {
+            let tables: i64 = tx.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+            if tables > 0 {
+                return Err(JournalError::Foreign { path: path.to_owned() });
+            }
+            tx.execute_batch(TABLES)?;
+            tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+            tx.pragma_update(None, "user_version", FORMAT)?;
+        }
+        tx.commit()?;
+    }
+    if number(connection, "application_id")? != APPLICATION_ID {
+        return Err(JournalError::Foreign { path: path.to_owned() });
+    }
+    match number(connection, "user_version")? {
+        FORMAT => Ok(()),
+        found => Err(JournalError::Newer { path: path.to_owned(), found }),
+    }
+}
