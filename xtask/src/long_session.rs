@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tenon_core::{Id, Message, Origin, Part, Role, Timestamp, TurnJournal, TurnRecord, Usage};
+use tenon_core::{FinishReason, Id, Message, Origin, Part, Role, Timestamp, TurnJournal, TurnRecord, Usage};
 use tenon_session::{Head, Place, Recorder, SessionFile};
 
 use crate::Failure;
@@ -29,7 +29,13 @@ pub fn write(tenon_home: &Path, cwd: &Path, bytes: usize) -> Result<Id, Failure>
     for turn in 0..u32::try_from(bytes / TURN_BYTES / 2).unwrap_or(u32::MAX) {
         write(TurnRecord::UserMessage { message: Message::user(&words), origin: Origin::Prompt })?;
         let message = Message { role: Role::Assistant, parts: vec![Part::Text { text: words.clone() }] };
-        write(TurnRecord::ModelTurn { turn, model: "m".to_owned(), message, usage: Usage::default() })?;
+        write(TurnRecord::ModelTurn {
+            turn,
+            model: "m".to_owned(),
+            message,
+            usage: Usage::default(),
+            finish: FinishReason::Stop,
+        })?;
     }
     let messages = vec![Message::user("What was said so far, in short.")];
     write(TurnRecord::Compacted { messages, before_tokens: 200_000, after_tokens: 10 })?;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenon_agent::{
-    Agent, Audience, Background, HowToAnswer, Limits, Lineage, SchemaMode, SessionEnd, Stop, system_prompt,
+    Agent, Audience, Background, HowToAnswer, Limits, Lineage, Replay, SchemaMode, SessionEnd, Stop,
+    system_prompt,
 };
 use tenon_contract::{Contract, Schema};
 use tenon_core::Secret;
@@ -202,6 +203,7 @@ impl Shared {
             session_start: None,
             session_end: SessionEnd::Later,
             trace: None,
+            replay: Replay::default(),
             warnings: Vec::new(),
         }
     }

@@ -16,7 +16,7 @@ use tenon_core::{
 };
 use tenon_tools::{HookAgent, Hooks, Permissions, Registry, Tasks, WeakRegistry};
 
-use crate::{Agent, Audience, Background, Limits, Lineage, SchemaMode, SessionEnd, Stop};
+use crate::{Agent, Audience, Background, Limits, Lineage, Replay, SchemaMode, SessionEnd, Stop};
 
 /// Tools that belong to one agent, because they know its background work.
 pub type OwnTools = Arc<dyn Fn(&Tasks) -> Vec<Arc<dyn Tool>> + Send + Sync>;
@@ -180,6 +180,7 @@ impl AgentTemplate {
             session_start: None,
             session_end: SessionEnd::Later,
             trace,
+            replay: Replay::default(),
             warnings: Vec::new(),
             lineage: self.lineage.below(&call_id, self.terminal_tool.as_deref()),
             background,

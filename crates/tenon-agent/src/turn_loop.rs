@@ -28,7 +28,7 @@ use crate::repeated_call::RepeatedCalls;
 use crate::run_batch::{Done, millis_since};
 use crate::schema_mode::{Asking, Form, Offer};
 use crate::terminal::{accepted, rejected, skipped, terminal_spec};
-use crate::{Background, Emitter, Limits, Lineage, SchemaMode, Stop};
+use crate::{Background, Emitter, Limits, Lineage, Replay, SchemaMode, Stop};
 
 /// How long a stopped run may take to put its things away before it is dropped.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
@@ -78,6 +78,8 @@ pub struct Agent {
     pub session_end: SessionEnd,
     /// The run's place in a distributed trace, when there is one.
     pub trace: Option<TraceContext>,
+    /// What the run did before it was cut off.
+    pub replay: Replay,
     /// What the caller already has to say.
     pub warnings: Vec<String>,
     /// The run itself, or an agent that works for a call of another.
@@ -176,6 +178,8 @@ pub(crate) struct Run<'a> {
     asking: Asking,
     /// Who is asked: the chosen model, or the fallback that took over.
     pub(crate) model: String,
+    /// What is left of what the run did before.
+    pub(crate) replay: Replay,
     pub(crate) api_duration_ms: u64,
     /// What hooks want the model to read with a call's result, by the call's id.
     pub(crate) hook_contexts: Vec<(String, String)>,
@@ -219,6 +223,7 @@ impl<'a> Run<'a> {
             said: Said::default(),
             asking: Asking::new(agent.schema_mode),
             model: agent.info.model.clone(),
+            replay: agent.replay.clone(),
             api_duration_ms: 0,
             hook_contexts: Vec::new(),
             stopped_by_hook: None,
@@ -303,15 +308,7 @@ impl<'a> Run<'a> {
                 let tool = self.agent.contract.as_ref().map(|contract| contract.tool);
                 self.with_attempts(failures::with_turn_limit_hint(failure, tool, self.attempts))
             })?;
-            self.make_room().await?;
             let turn = self.next_turn().await?;
-            self.journal(TurnRecord::ModelTurn {
-                turn: self.turns,
-                model: self.model.clone(),
-                message: turn.message.clone(),
-                usage: turn.usage,
-            })
-            .await?;
             self.said.add(&turn.message.text());
             let calls: Vec<ToolCall> = turn.message.tool_calls().cloned().collect();
             let has_terminal = calls.iter().any(|call| call.terminal);
@@ -340,8 +337,28 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The model's next turn. A request that turns out to be too long is made shorter and sent again.
+    /// The model's next turn, kept as soon as it is whole.
     async fn next_turn(&mut self) -> Result<Turn, Box<Failure>> {
+        if self.has_room_from_before()
+            && let Some(turn) = self.turn_again()
+        {
+            return Ok(turn);
+        }
+        self.make_room().await?;
+        let turn = self.asked_turn().await?;
+        self.journal(TurnRecord::ModelTurn {
+            turn: self.turns,
+            model: self.model.clone(),
+            message: turn.message.clone(),
+            usage: turn.usage,
+            finish: turn.finish,
+        })
+        .await?;
+        Ok(turn)
+    }
+
+    /// Asks the model. A request that turns out to be too long is made shorter and sent again.
+    async fn asked_turn(&mut self) -> Result<Turn, Box<Failure>> {
         let telling = match self.agent.audience {
             Audience::Whole => Telling::AtTheEnd,
             Audience::Live => Telling::Live { snapshots: false },
@@ -562,6 +579,9 @@ impl<'a> Run<'a> {
     }
 
     pub(crate) async fn journal(&mut self, record: TurnRecord) -> Result<(), Failure> {
+        if self.replay.has(&record) {
+            return Ok(());
+        }
         self.agent.journal.write(record).await.map_err(|error| {
             Failure::new(ErrorClass::Internal, format!("the run could not be recorded: {error}"))
         })?;

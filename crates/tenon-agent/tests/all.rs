@@ -17,6 +17,8 @@ mod events;
 mod long_conversations;
 #[path = "all/money.rs"]
 mod money;
+#[path = "all/replay.rs"]
+mod replay;
 #[path = "all/script.rs"]
 mod script;
 #[path = "all/stage.rs"]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenon_agent::{
-    Agent, Audience, Deliver, HowToAnswer, Lineage, Memory, OwnTools, SchemaMode, SessionEnd, Stop,
+    Agent, Audience, Deliver, HowToAnswer, Lineage, Memory, OwnTools, Replay, SchemaMode, SessionEnd, Stop,
     Subagents, system_prompt,
 };
 use tenon_config::{Loaded, McpServers, Surroundings};
@@ -240,6 +240,7 @@ impl Plan<'_> {
                 args.result_file.as_ref().map(|file| ResultFile::new(file, &started_in)),
                 chosen.recorder.clone(),
             )),
+            replay: Replay::default(),
             warnings: warnings.clone(),
             models: chosen.models,
             sampling: Sampling::default(),

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use crate::{
-    Args, Cost, DeltaStream, Event, Message, Price, Request, ToolCtx, ToolOutcome, ToolResult, ToolSpec,
-    Usage,
+    Args, Cost, DeltaStream, Event, FinishReason, Message, Price, Request, ToolCtx, ToolOutcome, ToolResult,
+    ToolSpec, Usage,
 };
 
 pub type BoxFut<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -149,6 +149,7 @@ pub enum TurnRecord {
         model: String,
         message: Message,
         usage: Usage,
+        finish: FinishReason,
     },
     ToolStarted {
         turn: u32,

@@ -58,12 +58,12 @@ pub use interpreter::{
     Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, RunLimits, RunSpec,
 };
 pub use isolation::{FolderTools, Kept, WORKTREE, WorkIn, Worktree, Worktrees};
+pub use journal::{
+    Entry, Journal, JournalError, Lease, NewRun, Retention, Row, RowKind, RunState, RunSummary, StoredRun,
+};
 pub use load::{
     LoadError, LoadOptions, LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind,
     StepBody, load,
-};
-pub use journal::{
-    Entry, Journal, JournalError, Lease, NewRun, Retention, Row, RowKind, RunState, RunSummary, StoredRun,
 };
 pub use memory_journal::{CANCEL_GRACE, run_in_memory};
 pub use notice::{Notice, Started, StepKind};

@@ -20,10 +20,10 @@ mod in_memory;
 mod includes;
 #[path = "all/items.rs"]
 mod items;
-#[path = "all/loops.rs"]
-mod loops;
 #[path = "all/journal.rs"]
 mod journal;
+#[path = "all/loops.rs"]
+mod loops;
 #[path = "all/replay.rs"]
 mod replay;
 #[path = "all/retries.rs"]

@@ -66,7 +66,7 @@ pub(crate) fn line(record: &TurnRecord, provider: &str, model: &str, secrets: &S
         TurnRecord::UserMessage { message, origin } => json_line(&json!({
             "type": "user", "time": time, "origin": origin.name(), "message": stored(message),
         })),
-        TurnRecord::ModelTurn { turn, model, message, usage } => json_line(&json!({
+        TurnRecord::ModelTurn { turn, model, message, usage, finish: _ } => json_line(&json!({
             "type": "assistant", "time": time, "turn": turn, "model": model, "provider": provider, "usage": usage,
             "message": stored(message),
         })),

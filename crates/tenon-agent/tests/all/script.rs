@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use tenon_agent::{Agent, Audience, Background, Ended, Limits, Lineage, SchemaMode, SessionEnd, Stop};
+use tenon_agent::{
+    Agent, Audience, Background, Ended, Limits, Lineage, Replay, SchemaMode, SessionEnd, Stop,
+};
 use tenon_contract::{Contract, Schema};
 use tenon_core::ApprovalMode;
 use tenon_core::{
@@ -110,6 +112,7 @@ pub struct Scene {
     pub history: Vec<Message>,
     pub prompt: String,
     pub react: Option<React>,
+    pub replay: Replay,
 }
 
 impl Scene {
@@ -129,6 +132,7 @@ impl Scene {
             history: Vec::new(),
             prompt: "prompt".into(),
             react: None,
+            replay: Replay::default(),
         }
     }
 
@@ -184,6 +188,7 @@ impl Scene {
             models: self.models,
             audience: self.audience,
             fail_on_denied: self.fail_on_denied,
+            replay: self.replay,
             ..plain_agent(Arc::clone(&model) as Arc<dyn ModelClient>)
         };
         let sink = Arc::new(Recorded::default());
@@ -245,6 +250,7 @@ pub fn plain_agent(model: Arc<dyn ModelClient>) -> Agent {
         session_start: None,
         session_end: SessionEnd::Later,
         trace: None,
+        replay: Replay::default(),
         warnings: Vec::new(),
         lineage: Lineage::default(),
         background: Background::plain(ids),

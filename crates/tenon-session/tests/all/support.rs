@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tenon_core::{Id, Message, Origin, Part, Role, ToolCall, ToolResult, TurnJournal, TurnRecord, Usage};
+use tenon_core::{
+    FinishReason, Id, Message, Origin, Part, Role, ToolCall, ToolResult, TurnJournal, TurnRecord, Usage,
+};
 use tenon_session::{Asked, Head, Place, Recorder, Resumed, SessionFile};
 
 pub const CWD: &str = "/home/someone/project";
@@ -92,7 +94,13 @@ pub fn answer(parts: Vec<Part>) -> TurnRecord {
 
 pub fn answer_of(model: &str, parts: Vec<Part>) -> TurnRecord {
     let message = Message { role: Role::Assistant, parts };
-    TurnRecord::ModelTurn { turn: 1, model: model.into(), message, usage: Usage::default() }
+    TurnRecord::ModelTurn {
+        turn: 1,
+        model: model.into(),
+        message,
+        usage: Usage::default(),
+        finish: FinishReason::Stop,
+    }
 }
 
 pub fn started(id: &str) -> TurnRecord {

@@ -1,0 +1,153 @@
+//! What a run did before it was cut off, gone through again: turns that were paid for are not asked for, and calls
+//! that were carried out are not carried out.
+//!
+//! The loop (`turn_loop.rs`) decides the same as before, because it sees the same answers: so counts, attempts and
+//! the conversation come out as they were, and what is new begins where the records end. A call that had begun and
+//! whose end nobody wrote down is told to the model as unknown. Whoever keeps the records is a
+//! [`tenon_core::TurnJournal`].
+
+use std::collections::{HashMap, VecDeque};
+
+use tenon_core::{
+    Cost, Estimate, FinishReason, Message, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, TurnRecord,
+    Usage,
+};
+
+use crate::fold::Turn;
+use crate::history::INTERRUPTED;
+use crate::run_batch::Done;
+use crate::turn_loop::Run;
+
+/// The records of a run that goes on here, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct Replay {
+    /// What the model said, and where the conversation was replaced by a shorter one.
+    answers: VecDeque<Answer>,
+    calls: HashMap<String, Call>,
+    /// How often the model was told something.
+    told: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Answer {
+    Turn { model: String, message: Message, usage: Usage, finish: FinishReason },
+    Compacted(Vec<Message>),
+}
+
+#[derive(Clone, Debug)]
+enum Call {
+    Begun,
+    Done(ToolResult),
+}
+
+impl Replay {
+    pub fn of(records: impl IntoIterator<Item = TurnRecord>) -> Replay {
+        let mut replay = Replay::default();
+        for record in records {
+            match record {
+                TurnRecord::UserMessage { .. } => replay.told += 1,
+                TurnRecord::ModelTurn { model, message, usage, finish, .. } => {
+                    replay.answers.push_back(Answer::Turn { model, message, usage, finish });
+                }
+                TurnRecord::ToolStarted { call_id, .. } => {
+                    replay.calls.entry(call_id).or_insert(Call::Begun);
+                }
+                TurnRecord::ToolFinished { result, .. } => {
+                    replay.calls.insert(result.call_id.clone(), Call::Done(result));
+                }
+                TurnRecord::Compacted { messages, .. } => {
+                    replay.answers.push_back(Answer::Compacted(messages))
+                }
+            }
+        }
+        replay
+    }
+
+    /// Whether the record stands there already.
+    pub(crate) fn has(&mut self, record: &TurnRecord) -> bool {
+        match record {
+            TurnRecord::UserMessage { .. } => {
+                let known = self.told > 0;
+                self.told = self.told.saturating_sub(1);
+                known
+            }
+            TurnRecord::ToolStarted { call_id, .. } => self.calls.contains_key(call_id),
+            TurnRecord::ToolFinished { result, .. } => {
+                matches!(self.calls.get(&result.call_id), Some(Call::Done(_)))
+            }
+            TurnRecord::ModelTurn { .. } | TurnRecord::Compacted { .. } => false,
+        }
+    }
+
+    pub(crate) fn knows(&self, call: &ToolCall) -> bool {
+        self.calls.contains_key(&call.id)
+    }
+}
+
+impl Run<'_> {
+    /// The next turn, if it was taken before.
+    pub(crate) fn turn_again(&mut self) -> Option<Turn> {
+        let Some(Answer::Turn { .. }) = self.replay.answers.front() else { return None };
+        let Some(Answer::Turn { model, message, usage, finish }) = self.replay.answers.pop_front() else {
+            return None;
+        };
+        self.turns += 1;
+        for call in message.tool_calls() {
+            // Taken, so that no later call gets the same.
+            self.agent.lineage.unused_call_id(call.id.clone());
+        }
+        let offer = self.offer();
+        let load = self.context.weigh(&self.agent.system, &offer, &self.history);
+        self.context.learn(load, usage, &message);
+        let price = self.agent.models.price(&model).cloned();
+        let told = (usage != Usage::default()).then_some(usage);
+        let cost = Cost::of(price.as_ref(), told);
+        // It was paid for: it counts, whether or not it would be paid for today.
+        let estimate = Estimate { model: model.clone(), input_tokens: 0, price };
+        if let Ok(reservation) = self.agent.budget.reserve(estimate) {
+            reservation.settle(cost);
+        }
+        let metrics = self.metrics.models.entry(model.clone()).or_default();
+        metrics.requests += 1;
+        metrics.usage.add(usage);
+        metrics.cost.add(cost);
+        self.model = model;
+        Some(Turn { message, usage, finish })
+    }
+
+    /// Whether room need not be made here: it was, or the turn that follows was taken without.
+    pub(crate) fn has_room_from_before(&mut self) -> bool {
+        while let Some(Answer::Compacted(_)) = self.replay.answers.front() {
+            if let Some(Answer::Compacted(messages)) = self.replay.answers.pop_front() {
+                self.history = messages;
+            }
+        }
+        !self.replay.answers.is_empty()
+    }
+
+    /// What became of a call, if it was begun before.
+    pub(crate) async fn call_again(
+        &mut self,
+        call: &ToolCall,
+    ) -> Result<Option<ToolResult>, tenon_core::Failure> {
+        let Some(known) = self.replay.calls.get(&call.id).cloned() else { return Ok(None) };
+        self.tool_calls += 1;
+        self.agent.lineage.count_tool_call();
+        match known {
+            Call::Begun => {
+                let outcome = ToolOutcome::error(ToolErrorKind::Failed, INTERRUPTED);
+                self.report(call, Done::at_once(outcome)).await.map(Some)
+            }
+            Call::Done(result) => {
+                let metrics = self.metrics.tools.entry(call.name.clone()).or_default();
+                if result.is_error {
+                    metrics.fail += 1;
+                } else {
+                    metrics.success += 1;
+                }
+                self.batch.results.push(result.clone());
+                Ok(Some(result))
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A run that was cut off after any of its records goes on as if it had not been.
+
+use tenon_agent::{INTERRUPTED, Replay};
+use tenon_core::{FinishReason, Message, Part, TurnRecord};
+
+use crate::script::{Answer, Played, Scene, calls, text};
+
+const SCHEMA: &str = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
+
+/// Two reads side by side and a write, a rejected answer, a reminder, the answer.
+fn script() -> Vec<Answer> {
+    vec![
+        calls(&[("a", "look", "{}"), ("b", "look", r#"{"n":2}"#), ("c", "write_file", "{}")]),
+        calls(&[("d", "structured_output", r#"{"n":"x"}"#)]),
+        text("I forgot."),
+        calls(&[("d", "write_file", r#"{"n":3}"#)]),
+        calls(&[("e", "structured_output", r#"{"n":1}"#)]),
+    ]
+}
+
+fn scene(answers: Vec<Answer>, records: &[TurnRecord]) -> Played {
+    let mut scene = Scene::new(answers).schema(SCHEMA);
+    scene.limits.nudges = 1;
+    scene.replay = Replay::of(records.iter().cloned());
+    scene.play()
+}
+
+/// The conversation, readable and comparable.
+fn shown(history: &[Message]) -> Vec<String> {
+    let part = |part: &Part| match part {
+        Part::Text { text } => text.clone(),
+        Part::ToolCall(call) => format!("{}({}) {}", call.id, call.name, call.arguments),
+        Part::ToolResult(result) => format!("{} -> {} {}", result.call_id, result.is_error, result.content),
+        other => format!("{other:?}"),
+    };
+    history.iter().map(|message| message.parts.iter().map(part).collect::<Vec<_>>().join(" | ")).collect()
+}
+
+#[test]
+fn every_cut_gives_the_same_run() {
+    let whole = scene(script(), &[]);
+    assert_eq!(whole.payload(), Some(r#"{"n":1}"#));
+    assert_eq!(whole.ran, ["a", "b", "c", "d_2"]);
+    let records = whole.journal.records();
+    assert!(records.len() > 12, "{}", records.len());
+    for cut in 0..=records.len() {
+        let (before, after) = records.split_at(cut);
+        let turns = |records: &[TurnRecord]| {
+            records.iter().filter(|record| matches!(record, TurnRecord::ModelTurn { .. })).count()
+        };
+        let again = scene(script().split_off(turns(before)), before);
+
+        assert_eq!(again.model.requests.lock().unwrap().len(), turns(after), "cut at {cut}");
+        assert_eq!(again.payload(), whole.payload(), "cut at {cut}");
+        assert_eq!(again.outcome.turns, whole.outcome.turns, "cut at {cut}");
+        assert_eq!(again.outcome.metrics.models, whole.outcome.metrics.models, "cut at {cut}");
+
+        let started = |id: &str| {
+            before.iter().any(|r| matches!(r, TurnRecord::ToolStarted { call_id, .. } if call_id == id))
+        };
+        let finished = |id: &str| {
+            before
+                .iter()
+                .any(|r| matches!(r, TurnRecord::ToolFinished { result, .. } if result.call_id == id))
+        };
+        let left: Vec<&String> = whole.ran.iter().filter(|id| !started(id)).collect();
+        assert_eq!(again.ran.iter().collect::<Vec<_>>(), left, "cut at {cut}");
+        let expected: Vec<String> = shown(&whole.history)
+            .into_iter()
+            .map(|line| {
+                let unknown = whole.ran.iter().filter(|id| started(id) && !finished(id));
+                unknown.fold(line, |line, id| {
+                    line.replace(&format!("{id} -> false ran {id}"), &format!("{id} -> true {INTERRUPTED}"))
+                })
+            })
+            .collect();
+        assert_eq!(shown(&again.history), expected, "cut at {cut}");
+
+        // Together the two runs leave what one would have left; what was unknown is written down as such.
+        let kinds = |records: &[TurnRecord]| {
+            let mut kinds: Vec<String> = records.iter().map(kind).collect();
+            kinds.sort();
+            kinds
+        };
+        let both: Vec<TurnRecord> = before.iter().cloned().chain(again.journal.records()).collect();
+        assert_eq!(kinds(&both), kinds(&records), "cut at {cut}");
+    }
+}
+
+fn kind(record: &TurnRecord) -> String {
+    match record {
+        TurnRecord::UserMessage { message, .. } => format!("told {}", message.text()),
+        TurnRecord::ModelTurn { turn, .. } => format!("turn {turn}"),
+        TurnRecord::ToolStarted { call_id, .. } => format!("started {call_id}"),
+        TurnRecord::ToolFinished { result, .. } => format!("finished {}", result.call_id),
+        TurnRecord::Compacted { .. } => "compacted".to_owned(),
+    }
+}
+
+#[test]
+fn an_answer_that_was_cut_by_its_length_is_judged_again() {
+    let turn = TurnRecord::ModelTurn {
+        turn: 1,
+        model: "scripted".to_owned(),
+        message: Message {
+            role: tenon_core::Role::Assistant,
+            parts: vec![Part::Text { text: "half".to_owned() }],
+        },
+        usage: tenon_core::Usage::default(),
+        finish: FinishReason::Length,
+    };
+    let mut scene = Scene::new(Vec::new());
+    scene.replay = Replay::of([turn]);
+    assert_eq!(scene.play().class(), "truncated");
+}
+
+#[test]
+fn a_conversation_that_was_made_shorter_stays_so() {
+    let short = vec![Message::user("summary"), Message::user("prompt")];
+    let records = [TurnRecord::Compacted { messages: short, before_tokens: 10, after_tokens: 5 }];
+    let mut scene = Scene::new(vec![text("done")]);
+    scene.replay = Replay::of(records);
+    let played = scene.play();
+    let asked: Vec<String> =
+        played.model.requests.lock().unwrap()[0].messages.iter().map(Message::text).collect();
+    assert_eq!(asked, ["summary", "prompt"]);
+}
