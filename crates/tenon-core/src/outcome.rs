@@ -72,6 +72,8 @@ pub struct Failure {
     /// What to do about it.
     pub hint: Option<String>,
     pub retryable: Option<bool>,
+    /// How long the server asked to be left alone.
+    pub retry_after_ms: Option<u64>,
     pub http_status: Option<u16>,
     pub provider: Option<String>,
     /// The last thing the model offered against a contract.
@@ -85,6 +87,7 @@ impl Failure {
             message: message.into(),
             hint: None,
             retryable: None,
+            retry_after_ms: None,
             http_status: None,
             provider: None,
             structured: None,
@@ -109,6 +112,7 @@ impl From<crate::ModelError> for Failure {
             message: error.message,
             hint: error.hint,
             retryable: Some(error.retryable),
+            retry_after_ms: error.retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
             http_status: error.http_status,
             provider: error.provider,
             structured: None,

@@ -313,7 +313,7 @@ fn as_step_error(failure: &Failure) -> StepError {
         message: failure.message.clone(),
         hint: failure.hint.clone(),
         retryable: failure.retryable,
-        retry_after_ms: None,
+        retry_after_ms: failure.retry_after_ms,
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use tenon_core::Timestamp;
+
 use super::attempts::{Attempts, Errand};
 use super::ended::Ended;
 use super::retry::{Retry, decide};
@@ -14,8 +16,8 @@ use super::{Asks, Begun, whole_ms};
 use crate::cel::Scope;
 use crate::document::OnStepFailure;
 use crate::{
-    Completion, Item, Iteration, Notice, Role, Segment, Spent, StepError, StepKey, StepOutcome, StepRecord,
-    StepRequest, StepStatus, Upstream,
+    Completion, Item, Iteration, Notice, Role, Segment, Spent, Started, StepError, StepKey, StepKind,
+    StepOutcome, StepRecord, StepRequest, StepStatus, Upstream,
 };
 
 /// Where a loop stands: what is the same for all of its iterations.
@@ -29,7 +31,12 @@ pub(crate) struct LoopPlace {
     pub upstream: Arc<[Upstream]>,
     /// What the level of the loop is given from outside.
     pub outer: Arc<[Upstream]>,
+    /// Of a loop around the workflow that the loop is in.
+    pub item: Option<Item>,
+    pub iteration: Option<Iteration>,
     pub policy: Policy,
+    /// How many turns there are at most.
+    pub turns: u32,
 }
 
 impl LoopPlace {
@@ -54,6 +61,7 @@ pub(crate) struct Body {
     turn: Turn,
     attempt: u32,
     state: State,
+    since: Timestamp,
     /// By earlier attempts at the whole body.
     spent: Spent,
     stopping: bool,
@@ -74,16 +82,16 @@ pub(crate) struct BodyEnded {
     pub steps: Vec<(String, Arc<StepRecord>)>,
 }
 
-impl BodyEnded {
-    pub(crate) fn alone(ended: Ended) -> BodyEnded {
-        BodyEnded { ended, steps: Vec::new() }
-    }
-}
-
 impl Body {
     pub(crate) fn start(at: &LoopPlace, turn: Turn, asks: &mut Asks<'_>) -> Begun<Body, BodyEnded> {
-        let mut body =
-            Body { turn, attempt: 1, state: State::Pausing, spent: Spent::default(), stopping: false };
+        let mut body = Body {
+            turn,
+            attempt: 1,
+            state: State::Pausing,
+            since: asks.at,
+            spent: Spent::default(),
+            stopping: false,
+        };
         match body.run(at, asks) {
             Some(ended) => Begun::Over(ended),
             None => Begun::Running(body),
@@ -99,16 +107,18 @@ impl Body {
             Turn::Iteration(iteration) => at.scope.clone().with_iteration(iteration.number as usize),
         };
         let (item, iteration) = match &self.turn {
-            Turn::Item(item) => (Some(item), None),
-            Turn::Iteration(iteration) => (None, Some(iteration)),
+            Turn::Item(item) => (Some(item), at.iteration.as_ref()),
+            Turn::Iteration(iteration) => (at.item.as_ref(), Some(iteration)),
         };
         match at.step.as_loop().filter(|(it, _)| !it.steps.is_empty()) {
             None => {
                 let key = at.place.child(self.segment(at));
+                let agent = at.step.get().agent.as_ref().map(|agent| agent.name.clone());
+                tell_started(&key, agent, self.number(), at.turns, asks);
                 let seen = Seen { scope: &scope, upstream: &at.upstream, outer: &at.outer, item, iteration };
                 let request = match scope::work(at.step.get(), &key, &seen, asks) {
                     Ok(request) => StepRequest::Agent(Box::new(request)),
-                    Err(error) => return Some(BodyEnded::alone(Ended::failed(error))),
+                    Err(error) => return Some(self.one_over(at, Ended::failed(error), asks)),
                 };
                 let options = &asks.spec.workflow.workflow.options;
                 let errand = Errand {
@@ -140,6 +150,19 @@ impl Body {
         }
     }
 
+    fn number(&self) -> u32 {
+        match &self.turn {
+            Turn::Item(item) => item.index,
+            Turn::Iteration(iteration) => iteration.number,
+        }
+    }
+
+    fn one_over(&self, at: &LoopPlace, ended: Ended, asks: &mut Asks<'_>) -> BodyEnded {
+        let agent = at.step.get().agent.as_ref().map(|agent| agent.name.clone());
+        tell_ended(&at.place.child(self.segment(at)), agent, &ended, self.since, asks);
+        BodyEnded { ended, steps: Vec::new() }
+    }
+
     fn segment(&self, at: &LoopPlace) -> Segment {
         let segment = match &self.turn {
             Turn::Item(item) => at.segment().index(item.index),
@@ -155,7 +178,10 @@ impl Body {
         asks: &mut Asks<'_>,
     ) -> Option<BodyEnded> {
         match &mut self.state {
-            State::One(errand) => errand.complete(completion, asks).map(BodyEnded::alone),
+            State::One(errand) => {
+                let ended = errand.complete(completion, asks)?;
+                Some(self.one_over(at, ended, asks))
+            }
             State::Many(graph) => {
                 graph.complete(completion, asks);
                 self.many_over(at, asks)
@@ -174,7 +200,10 @@ impl Body {
     pub(crate) fn stop(&mut self, at: &LoopPlace, asks: &mut Asks<'_>) -> Option<BodyEnded> {
         self.stopping = true;
         match &mut self.state {
-            State::One(errand) => errand.stop(asks).map(BodyEnded::alone),
+            State::One(errand) => {
+                let ended = errand.stop(asks)?;
+                Some(self.one_over(at, ended, asks))
+            }
             State::Many(graph) => {
                 graph.stop(asks);
                 self.many_over(at, asks)
@@ -182,7 +211,7 @@ impl Body {
             State::Pausing => {
                 asks.cancel(at.place.child(self.segment(at)).with_role(Role::Backoff));
                 let ended = Ended { spent: self.spent, ..Ended::cancelled() };
-                Some(BodyEnded::alone(ended))
+                Some(BodyEnded { ended, steps: Vec::new() })
             }
         }
     }
@@ -227,6 +256,28 @@ impl Body {
             }
         }
     }
+}
+
+/// An agent that is no step of its own begins: an iteration, an item, a judge.
+pub(super) fn tell_started(
+    key: &StepKey,
+    agent: Option<String>,
+    position: u32,
+    of: u32,
+    asks: &mut Asks<'_>,
+) {
+    asks.tell(Notice::Started(Started { key: key.clone(), agent, kind: StepKind::Agent, position, of }));
+}
+
+pub(super) fn tell_ended(
+    key: &StepKey,
+    agent: Option<String>,
+    ended: &Ended,
+    since: Timestamp,
+    asks: &mut Asks<'_>,
+) {
+    let record = ended.clone().into_record(asks.at.0.saturating_sub(since.0));
+    asks.tell(Notice::Ended { key: key.clone(), agent, record });
 }
 
 /// A body counts as what its steps came to: failed as soon as one failed, else cancelled as soon as one was, else

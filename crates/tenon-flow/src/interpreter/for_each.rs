@@ -150,8 +150,7 @@ impl ForEach {
             state.ended = Some(ItemEnded { status, content, result, error });
         }
         self.done += 1;
-        let of = u32::try_from(self.items.len()).unwrap_or(u32::MAX);
-        asks.tell(Notice::Progress { key: self.at.key(), done: self.done, of });
+        asks.tell(Notice::Progress { key: self.at.key(), done: self.done, of: self.at.turns });
     }
 
     fn end(&mut self, asks: &mut Asks<'_>) -> Ended {
@@ -250,7 +249,13 @@ fn failure(id: &str, items: &[ItemState]) -> Option<StepError> {
         .collect();
     let (_, first) = failed.first()?;
     let same = failed.iter().all(|(_, error)| error.class == first.class);
-    let class = if same { first.class } else { StepErrorClass::Items };
+    // That there is no money left is true of the whole run, whatever else went wrong.
+    let broke = failed.iter().any(|(_, error)| error.class == StepErrorClass::Budget);
+    let class = match (broke, same) {
+        (true, _) => StepErrorClass::Budget,
+        (false, true) => first.class,
+        (false, false) => StepErrorClass::Items,
+    };
     let mut lines: Vec<String> = failed
         .iter()
         .take(MAX_FAILURES_NAMED)

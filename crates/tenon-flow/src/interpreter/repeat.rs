@@ -5,15 +5,17 @@
 
 use std::sync::Arc;
 
+use tenon_core::Timestamp;
+
 use super::attempts::{Attempts, Deadline, Errand};
-use super::body::{Body, BodyEnded, LoopPlace, Turn};
+use super::body::{Body, BodyEnded, LoopPlace, Turn, tell_ended, tell_started};
 use super::ended::Ended;
 use super::{Asks, Begun, scope, whole_ms};
 use crate::document::OutputMode;
 use crate::load::{LoadedAgent, LoopKind};
 use crate::{
     AgentName, AgentRequest, Completion, Iteration, ModelWish, Notice, Purpose, Role, Shown, Spent,
-    StepError, StepErrorClass, StepOutcome, StepRecord, StepRequest, StepStatus, Upstream, Verdict,
+    StepError, StepErrorClass, StepKey, StepOutcome, StepRecord, StepRequest, StepStatus, Upstream, Verdict,
 };
 
 #[derive(Clone, Debug)]
@@ -36,7 +38,11 @@ enum Phase {
     /// Before an iteration.
     Pausing,
     Body(Box<Body>),
-    Judging(Box<Attempts>),
+    Judging {
+        attempts: Box<Attempts>,
+        since: Timestamp,
+        agent: String,
+    },
 }
 
 /// What the document says about the loop.
@@ -83,8 +89,8 @@ impl Repeat {
                 let ended = body.complete(&self.at, completion, asks)?;
                 self.iterated(ended, asks)
             }
-            Phase::Judging(judge) => {
-                let verdict = judge.complete(completion, asks)?;
+            Phase::Judging { attempts, .. } => {
+                let verdict = attempts.complete(completion, asks)?;
                 self.judged(verdict, asks)
             }
         }
@@ -103,14 +109,14 @@ impl Repeat {
                 let ended = body.stop(&self.at, asks)?;
                 self.iterated(ended, asks)
             }
-            Phase::Judging(judge) => {
-                let verdict = judge.stop(asks)?;
+            Phase::Judging { attempts, .. } => {
+                let verdict = attempts.stop(asks)?;
                 self.judged(verdict, asks)
             }
         }
     }
 
-    fn delay_key(&self) -> crate::StepKey {
+    fn delay_key(&self) -> StepKey {
         self.at.place.child(self.at.segment().iteration(self.number)).with_role(Role::Delay)
     }
 
@@ -137,12 +143,7 @@ impl Repeat {
     fn iterated(&mut self, body: BodyEnded, asks: &mut Asks<'_>) -> Option<Ended> {
         let BodyEnded { ended, steps } = body;
         self.spent.add(&ended.spent);
-        if ended.status != StepStatus::Completed || self.stopping {
-            let ended = match ended.status {
-                // Told to stop, and the iteration was done at that moment: the loop was not.
-                StepStatus::Completed => Ended { status: StepStatus::Cancelled, ..ended },
-                _ => ended,
-            };
+        if ended.status != StepStatus::Completed {
             return Some(self.end(ended, asks));
         }
         let record = Ended { spent: Spent::default(), ..ended }.into_record(0);
@@ -165,7 +166,14 @@ impl Repeat {
                 }
             }
         }
+        let last = self.number + 1 >= rules.max_iterations;
+        if self.stopping && !(last && rules.until.is_none() && rules.judge.is_none()) {
+            let ended = self.last();
+            return Some(self.end(Ended { status: StepStatus::Cancelled, ..ended }, asks));
+        }
         let Some(judge) = rules.judge.cloned() else { return self.next(asks) };
+        let key = self.judge_key();
+        tell_started(&key, Some(judge.name.clone()), self.number, rules.max_iterations, asks);
         let request = self.judge_request(&judge, &record, asks);
         let options = &asks.spec.workflow.workflow.options;
         let errand = Errand {
@@ -176,15 +184,19 @@ impl Repeat {
             retries: 0,
             timeout_ms: options.step_timeout.map(whole_ms),
         };
-        self.phase = Phase::Judging(Box::new(Attempts::start(errand, asks)));
+        let attempts = Box::new(Attempts::start(errand, asks));
+        self.phase = Phase::Judging { attempts, since: asks.at, agent: judge.name.clone() };
         None
     }
 
+    fn judge_key(&self) -> StepKey {
+        self.at.place.child(self.at.segment().iteration(self.number)).with_role(Role::Judge)
+    }
+
     fn judge_request(&self, judge: &LoadedAgent, record: &StepRecord, asks: &Asks<'_>) -> AgentRequest {
-        let key = self.at.place.child(self.at.segment().iteration(self.number)).with_role(Role::Judge);
         let options = &asks.spec.workflow.workflow.options;
         AgentRequest {
-            step_id: key.step_id(),
+            step_id: self.judge_key().step_id(),
             purpose: Purpose::Judge { history: self.history.clone(), result: record.result.clone() },
             agent: AgentName { document: asks.spec.document.clone(), name: Some(judge.name.clone()) },
             instructions: String::new(),
@@ -202,6 +214,9 @@ impl Repeat {
 
     fn judged(&mut self, verdict: Ended, asks: &mut Asks<'_>) -> Option<Ended> {
         self.spent.add(&verdict.spent);
+        if let Phase::Judging { since, agent, .. } = &self.phase {
+            tell_ended(&self.judge_key(), Some(agent.clone()), &verdict, *since, asks);
+        }
         if self.stopping || verdict.status == StepStatus::Cancelled {
             return Some(self.end(Ended::cancelled(), asks));
         }

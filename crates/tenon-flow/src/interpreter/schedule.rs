@@ -339,16 +339,20 @@ impl Graph {
                 }
             }
             StepBody::Loop(it) => {
-                let place = LoopPlace {
+                let mut place = LoopPlace {
                     place: self.place.clone(),
                     step: self.list.step(index),
                     scope: self.scope.clone(),
                     upstream,
                     outer,
+                    item: self.around.item.clone(),
+                    iteration: self.around.iteration.clone(),
                     policy: self.policy,
+                    turns: 0,
                 };
                 match &it.kind {
                     LoopKind::RepeatUntil { max_iterations, .. } => {
+                        place.turns = *max_iterations;
                         self.tell_started(index, StepKind::Repeat { at_most: *max_iterations }, asks);
                         match Repeat::start(place, asks) {
                             Begun::Running(repeat) => Begun::Running(Activity::Repeat(Box::new(repeat))),
@@ -358,8 +362,8 @@ impl Graph {
                     LoopKind::ForEach { items, .. } => {
                         let items = ForEach::items(items, &self.scope);
                         let count = items.as_ref().map_or(0, Vec::len);
-                        let items_told = u32::try_from(count).unwrap_or(u32::MAX);
-                        self.tell_started(index, StepKind::ForEach { items: items_told }, asks);
+                        place.turns = u32::try_from(count).unwrap_or(u32::MAX);
+                        self.tell_started(index, StepKind::ForEach { items: place.turns }, asks);
                         match items.map(|items| ForEach::start(place, items, asks)) {
                             Ok(Begun::Running(each)) => Begun::Running(Activity::ForEach(Box::new(each))),
                             Ok(Begun::Over(ended)) => Begun::Over(ended),

@@ -91,6 +91,25 @@ fn a_run_that_was_done_anyway_is_completed() {
     assert_eq!(sim.outcome().answer.as_ref().unwrap().text(), "just in time");
 }
 
+/// A loop that is told to stop while its last iteration runs is done if that iteration ends it.
+#[test]
+fn a_loop_that_was_done_anyway_is_completed() {
+    for (rules, content, wanted) in [
+        ("maxIterations: 3, until: content == 'done'", "done", "l: completed"),
+        ("maxIterations: 3, until: content == 'done'", "not yet", "l: cancelled"),
+        ("maxIterations: 1", "x", "l: completed"),
+        ("maxIterations: 2", "x", "l: cancelled"),
+        ("forEach: [1]", "x", "l: completed"),
+    ] {
+        let mut sim = Sim::new(document(&format!("name: w\nsteps:\n  - {{id: l, loop: {{{rules}}}}}\n")));
+        let actions = sim.interpreter.stop(&Stopped::Cancelled, Timestamp(5000));
+        sim.perform(actions);
+        let key = sim.running()[0].clone();
+        sim.ok(&key, content);
+        assert_eq!(sim.statuses(), [wanted], "{rules}");
+    }
+}
+
 #[test]
 fn a_run_stopped_before_it_began_has_run_nothing() {
     let workflow = document("name: w\nsteps:\n  - {id: a}\n  - {id: b, condition: 'false'}\n");

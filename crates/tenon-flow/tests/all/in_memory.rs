@@ -90,7 +90,7 @@ async fn a_run_with_includes_and_items_ends_with_its_answer() {
             _ => None,
         })
         .collect();
-    assert_eq!(ended, ["end", "i", "i.a", "i.b", "l"].map(String::from).into());
+    assert_eq!(ended, ["end", "i", "i.a", "i.b", "l", "l[0]", "l[1]", "l[2]"].map(String::from).into());
 }
 
 #[tokio::test(start_paused = true)]

@@ -137,6 +137,16 @@ fn after_a_failure_those_that_run_finish_and_no_other_starts() {
 }
 
 #[test]
+fn no_money_for_one_item_is_no_money_for_the_run() {
+    let workflow = document("name: w\nsteps:\n  - {id: l, loop: {forEach: [a, b]}}\n");
+    let (outcome, _) = Sim::new(workflow).run(&mut |key, _| match key.step_id().as_str() {
+        "l[0]" => failed(StepErrorClass::Tool, "broken"),
+        _ => failed(StepErrorClass::Budget, "used up"),
+    });
+    assert_eq!(outcome.status, tenon_flow::WorkflowStatus::BudgetExceeded);
+}
+
+#[test]
 fn errors_of_several_items_are_joined() {
     let workflow = document("name: w\nsteps:\n  - {id: l, loop: {forEach: [a, b]}}\n");
     let (outcome, _) = Sim::new(workflow).run(&mut |key, _| match key.step_id().as_str() {

@@ -199,6 +199,15 @@ fn judges_fail_open() {
     assert_eq!(statuses(&outcome), ["l: completed"]);
     let told = sim.notices.iter().filter(|notice| matches!(notice, Notice::JudgeFailed { .. })).count();
     assert_eq!((told, sim.started.len()), (2, 6));
+    // Every agent that runs is told, with its place among the iterations.
+    let told: Vec<String> = sim.notices.iter().filter_map(agents_told).collect();
+    let wanted = [0, 1, 2].map(|number| {
+        let pair = |what: &str| {
+            [format!("l.{number}{what} starts, {number} of 3"), format!("l.{number}{what} ends")]
+        };
+        [pair(""), pair(".judge")].concat()
+    });
+    assert_eq!(told[1..told.len() - 1], wanted.concat());
     // What judges used is counted.
     assert_eq!(outcome.step("l").unwrap().spent.usage.total, 6);
 }
@@ -227,4 +236,14 @@ fn conditions_inside_see_the_iteration_and_the_result_is_that_of_the_last_step_t
     let (outcome, sim) = Sim::new(workflow).run(&mut |key, _| said(&key.step_id()));
     assert_eq!(sim.started, ["run/l#0/a@1", "run/l#0/b@1", "run/l#1/a@1"]);
     assert_eq!(outcome.step("l").unwrap().content, "l.1.a");
+}
+
+fn agents_told(notice: &Notice) -> Option<String> {
+    match notice {
+        Notice::Started(started) => {
+            Some(format!("{} starts, {} of {}", started.key.step_id(), started.position, started.of))
+        }
+        Notice::Ended { key, .. } => Some(format!("{} ends", key.step_id())),
+        _ => None,
+    }
 }
