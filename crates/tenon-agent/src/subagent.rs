@@ -47,6 +47,7 @@ put into it everything it needs to know, and what you could not do.";
 pub const DEFAULT_MAX_DEPTH: u32 = 5;
 
 /// The agents a run may ask for help.
+#[derive(Clone)]
 pub struct Subagents {
     pub types: Vec<AgentType>,
     /// The run itself is at depth 0.
@@ -59,8 +60,13 @@ pub struct Subagents {
 }
 
 impl Subagents {
+    /// The same with other types.
+    pub fn with_types(&self, types: Vec<AgentType>) -> Arc<Subagents> {
+        Arc::new(Subagents { types, ..self.clone() })
+    }
+
     /// Offers `agent` and `send_message` to the agent's model, unless a rule removes them or it is at the
-    /// greatest depth.
+    /// greatest depth. Again, when what helpers are made of has changed, in the place of those before.
     pub fn offer_to(self: &Arc<Self>, agent: &mut Agent) {
         if agent.lineage.depth() >= self.max_depth || agent.permissions.removes(AGENT_TOOL) {
             return;
@@ -71,7 +77,10 @@ impl Subagents {
         let send = SendMessage::new(agent.background.clone());
         for tool in [Arc::new(tool) as Arc<dyn Tool>, Arc::new(send)] {
             let name = tool.spec().name.clone();
-            if !agent.permissions.removes(&name) && agent.registry.add(tool).is_ok() {
+            if agent.permissions.removes(&name) || agent.registry.replace(Arc::clone(&tool)) {
+                continue;
+            }
+            if agent.registry.add(tool).is_ok() {
                 // The terminal tool stays last.
                 let terminal = agent.contract.as_ref().map(|contract| contract.tool);
                 let last = agent.info.tools.last().is_some_and(|last| Some(last.as_str()) == terminal);

@@ -13,10 +13,7 @@ use crate::args::RunArgs;
 
 /// Settings that this version does not act on, each with a warning.
 pub fn unsupported(settings: &Settings) -> Vec<String> {
-    let idle = [
-        ("timeouts.mcpMessage", settings.timeouts.mcp_message.is_some()),
-        ("timeouts.shutdown", settings.timeouts.shutdown.is_some()),
-    ];
+    let idle = [("timeouts.shutdown", settings.timeouts.shutdown.is_some())];
     let given = idle.iter().filter(|(_, given)| *given);
     given.map(|(key, _)| format!("`{key}` of the settings has no effect in this version")).collect()
 }

@@ -36,6 +36,8 @@ mod stderr;
 mod stdin;
 mod stdin_lines;
 mod stdout;
+mod stream_control;
+mod stream_initialize;
 mod stream_session;
 mod subagents;
 mod surroundings;

@@ -4,12 +4,14 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tenon_config::{ExtraSettings, McpServers as Configured, Settings, Surroundings};
 use tenon_config::{merge_mcp_servers, read_mcp_config};
-use tenon_core::{Client, ErrorClass, Failure, McpServer, McpStatus, Secrets, TraceContext};
+use tenon_core::{Client, ErrorClass, Failure, McpServer, McpServerConfig, McpStatus, Secrets, TraceContext};
 use tenon_tools::{
-    McpNotice, McpOptions, McpReport, McpServers, McpTools, OutputStore, Registry, mcp_server_word,
+    McpNotice, McpOptions, McpReport, McpRequestError, McpServers, McpTools, OutputStore, Registry,
+    mcp_server_word,
 };
 
 use crate::args::RunArgs;
@@ -88,11 +90,8 @@ pub struct Started<'a> {
     pub offer: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
-/// The servers of a run under way, if it has any.
-#[derive(Default)]
-pub struct Mcp(Option<Running>);
-
-struct Running {
+/// The servers of a run under way. There may be none, and a client may add some.
+pub struct Mcp {
     servers: McpServers,
     news: Arc<News>,
     secrets: Secrets,
@@ -101,9 +100,6 @@ struct Running {
 impl Mcp {
     /// Starts them in the background.
     pub fn start(servers: Configured, run: Started<'_>) -> Mcp {
-        if servers.is_empty() {
-            return Mcp::default();
-        }
         let withheld = client_marks::kept_from_children(run.args, run.settings, run.here);
         let news = Arc::new(News { reporter: run.reporter, held: Mutex::new(Some(Vec::new())) });
         let (listener, secrets) = (Arc::clone(&news), run.secrets.clone());
@@ -124,47 +120,88 @@ impl Mcp {
             offer: run.offer,
             notice: Arc::new(move |notice| listener.take(notice, &secrets)),
         });
-        Mcp(Some(Running { servers, news, secrets: run.secrets }))
+        Mcp { servers, news, secrets: run.secrets }
     }
 
     /// Waits a moment for those that come up quickly, and offers their tools. Later ones add theirs themselves.
     pub async fn offer_to(&self, registry: &Registry, settings: &Settings, warnings: &mut Vec<String>) {
-        let Some(Running { servers, news, .. }) = &self.0 else { return };
-        servers.ready(settings.timeouts.mcp_ready()).await;
-        servers.mount(registry);
-        warnings.extend(news.released());
-        let starting = servers.statuses().into_iter().filter(|server| server.status == McpStatus::Starting);
+        // Nobody hosts these, which is soon told.
+        self.servers.start_those_of_client();
+        warnings.extend(self.ready(settings.timeouts.mcp_ready()).await);
+        self.servers.mount(registry);
+    }
+
+    /// Offers the tools of those that are up and of those that come later, and waits for nobody.
+    pub fn offer_as_they_come(&self, registry: &Registry) {
+        self.servers.mount(registry);
+    }
+
+    /// Waits a moment for those that are starting. What there is to say of them for the first time.
+    pub async fn ready(&self, within: Duration) -> Vec<String> {
+        self.servers.ready(within).await;
+        let Some(mut warnings) = self.news.released() else { return Vec::new() };
+        let statuses = self.servers.statuses();
+        let starting = statuses.into_iter().filter(|server| server.status == McpStatus::Starting);
         warnings.extend(starting.map(|server| {
             format!("the MCP server `{}` is still starting; its tools are offered when it is up", server.name)
         }));
+        warnings
+    }
+
+    /// The client can be asked from here on.
+    pub fn client_is_there(&self) {
+        self.servers.start_those_of_client();
+    }
+
+    pub fn add(&self, name: String, config: McpServerConfig) -> Result<(), Failure> {
+        self.servers.add(name, config).map_err(|error| failed(&error, &self.secrets))
+    }
+
+    pub async fn reconnect(&self, name: &str) -> Result<(), Failure> {
+        self.servers.reconnect(name).await.map_err(|error| failed(&error, &self.secrets))
+    }
+
+    pub async fn switch(&self, name: &str, on: bool) -> Result<(), Failure> {
+        let switched = match on {
+            true => self.servers.switch_on(name).await,
+            false => self.servers.switch_off(name).await,
+        };
+        switched.map_err(|error| failed(&error, &self.secrets))
     }
 
     /// Until all are up or have failed, for whoever wants to know.
     pub async fn settled(&self, settings: &Settings) -> Vec<McpReport> {
-        let Some(Running { servers, secrets, .. }) = &self.0 else { return Vec::new() };
-        servers.ready(settings.timeouts.mcp_start()).await;
-        let mut reports = servers.reports();
+        self.servers.start_those_of_client();
+        self.servers.ready(settings.timeouts.mcp_start()).await;
+        self.reports()
+    }
+
+    /// Each as it stands, with what is wrong with it.
+    pub fn reports(&self) -> Vec<McpReport> {
+        let mut reports = self.servers.reports();
         for report in &mut reports {
-            report.problem = report.problem.as_deref().map(|why| secrets.hide(why).into_owned());
+            report.problem = report.problem.as_deref().map(|why| self.secrets.hide(why).into_owned());
         }
         reports
     }
 
-    /// For whoever calls tools besides the model; `None` without servers.
-    pub fn tools(&self) -> Option<McpTools> {
-        self.0.as_ref().map(|running| running.servers.tools())
+    /// For whoever calls tools besides the model.
+    pub fn tools(&self) -> McpTools {
+        self.servers.tools()
     }
 
     pub fn statuses(&self) -> Vec<McpServer> {
-        self.0.as_ref().map(|running| running.servers.statuses()).unwrap_or_default()
+        self.servers.statuses()
     }
 
     /// Closes every connection and ends every program.
-    pub async fn stop(self) {
-        if let Some(running) = self.0 {
-            running.servers.stop().await;
-        }
+    pub async fn stop(&self) {
+        self.servers.stop().await;
     }
+}
+
+fn failed(error: &McpRequestError, secrets: &Secrets) -> Failure {
+    Failure::new(ErrorClass::Input, secrets.hide(&error.to_string()))
 }
 
 /// What servers have to say: kept for the run's own warnings until it starts, told at once from then on.
@@ -190,7 +227,8 @@ impl News {
         }
     }
 
-    fn released(&self) -> Vec<String> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+    /// Once.
+    fn released(&self) -> Option<Vec<String>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

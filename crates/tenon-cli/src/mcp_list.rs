@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tenon_core::{ErrorClass, Failure, McpState, McpStatus, NoClient, Secrets};
+use tenon_core::{ErrorClass, Failure, McpStatus, NoClient, Secrets};
 use tenon_tools::{McpReport, OutputStore};
 
 use crate::args::RunArgs;
@@ -40,36 +40,12 @@ pub fn main(args: &RunArgs, as_json: bool) -> u8 {
     }
 }
 
-/// A server as it is shown; a disabled one has no status of its own.
-struct Shown {
-    report: McpReport,
-    disabled: bool,
-}
-
-impl std::ops::Deref for Shown {
-    type Target = McpReport;
-
-    fn deref(&self) -> &McpReport {
-        &self.report
-    }
-}
-
-async fn list(args: &RunArgs, reporter: Reporter) -> Result<Vec<Shown>, Failure> {
+async fn list(args: &RunArgs, reporter: Reporter) -> Result<Vec<McpReport>, Failure> {
     let here = surroundings::collect(args.cwd.as_deref());
     let loaded = run::load_settings(args, &here)?;
     let mut warnings = loaded.warnings.clone();
     let servers = mcp::configured(args, &loaded.settings, &here, &surroundings::started_in(), &mut warnings)?;
     warnings.iter().for_each(|warning| reporter.warn(warning));
-    let disabled = servers.iter().filter(|(_, config)| config.state == McpState::Disabled);
-    let mut shown: Vec<Shown> = disabled
-        .map(|(name, config)| {
-            let transport = config.connection.kind();
-            let status = McpStatus::Starting;
-            let report =
-                McpReport { name: name.clone(), transport, status, problem: None, tools: Vec::new() };
-            Shown { report, disabled: true }
-        })
-        .collect();
     let folder = here.cwd.canonicalize().unwrap_or_else(|_| here.cwd.clone());
     let mcp = Mcp::start(
         servers,
@@ -88,19 +64,18 @@ async fn list(args: &RunArgs, reporter: Reporter) -> Result<Vec<Shown>, Failure>
     );
     let reports = mcp.settled(&loaded.settings).await;
     mcp.stop().await;
-    shown.splice(0..0, reports.into_iter().map(|report| Shown { report, disabled: false }));
-    Ok(shown)
+    Ok(reports)
 }
 
-fn status(server: &Shown) -> &'static str {
+fn status(server: &McpReport) -> &'static str {
     match server.status {
-        _ if server.disabled => "disabled",
+        McpStatus::Disabled => "disabled",
         McpStatus::Connected => "connected",
         McpStatus::Starting | McpStatus::Failed => "failed",
     }
 }
 
-fn json_text(servers: &[Shown]) -> String {
+fn json_text(servers: &[McpReport]) -> String {
     let servers: Vec<Value> = servers
         .iter()
         .map(|server| {
@@ -113,7 +88,7 @@ fn json_text(servers: &[Shown]) -> String {
     format!("{}\n", json!({ "servers": servers }))
 }
 
-fn table(servers: &[Shown]) -> String {
+fn table(servers: &[McpReport]) -> String {
     if servers.is_empty() {
         return "no MCP servers are configured\n".to_owned();
     }

@@ -48,6 +48,8 @@ pub struct Connections {
     /// Models that agents have of their own, by the names they were asked for, or why there is none.
     others: Vec<(String, Result<Asked, Failure>)>,
     transport: Arc<dyn Transport>,
+    /// The cassette that answers instead of servers.
+    replayer: Option<Arc<Replayer>>,
     policy: RetryPolicy,
 }
 
@@ -113,9 +115,35 @@ pub fn choose(
     others: &[String],
 ) -> Result<Chosen, Failure> {
     match &args.replay {
-        Some(cassette) => replay(args, settings, here, &started_in.join(cassette), others),
-        None => connect(args, settings, here, started_in, others),
+        Some(cassette) => {
+            let replayer = Arc::new(Replayer::open(&started_in.join(cassette), places(here))?);
+            replay(args, settings, here, replayer, others)
+        }
+        None => connect(args, settings, here, Reach::New { started_in }, others),
     }
+}
+
+/// Another choice in a process that has made one: `args` name another model, or `others` are more.
+pub fn choose_again(
+    args: &RunArgs,
+    settings: &Settings,
+    here: &Surroundings,
+    connections: &Connections,
+    others: &[String],
+) -> Result<Chosen, Failure> {
+    match &connections.replayer {
+        Some(replayer) => replay(args, settings, here, Arc::clone(replayer), others),
+        None => connect(args, settings, here, Reach::Through(&connections.transport), others),
+    }
+}
+
+/// How a live model is reached.
+enum Reach<'a> {
+    /// A cassette, if one is written, is named against this folder.
+    New {
+        started_in: &'a Path,
+    },
+    Through(&'a Arc<dyn Transport>),
 }
 
 /// Variables that hold keys, and so are kept from children.
@@ -133,10 +161,9 @@ fn replay(
     args: &RunArgs,
     settings: &Settings,
     here: &Surroundings,
-    cassette: &Path,
+    replayer: Arc<Replayer>,
     others: &[String],
 ) -> Result<Chosen, Failure> {
-    let replayer = Arc::new(Replayer::open(cassette, places(here))?);
     let model =
         args.model.clone().or_else(|| settings.model.clone()).unwrap_or_else(|| REPLAYED_MODEL.to_owned());
     let wire = replayer.protocol().map_or(Wire::OpenAiChat, wire_of);
@@ -170,7 +197,9 @@ fn replay(
     });
     let others = others.collect();
     let first = models.into_iter().map(|(model, wire)| replaying(model, wire)).collect();
-    let connections = Connections { first, others, transport: replayer, policy: retry_policy(settings) };
+    let transport = Arc::clone(&replayer) as Arc<dyn Transport>;
+    let policy = retry_policy(settings);
+    let connections = Connections { first, others, transport, replayer: Some(replayer), policy };
     Ok(Chosen {
         client: connections.first(None),
         model,
@@ -199,7 +228,7 @@ fn connect(
     args: &RunArgs,
     settings: &Settings,
     here: &Surroundings,
-    started_in: &Path,
+    reach: Reach<'_>,
     others: &[String],
 ) -> Result<Chosen, Failure> {
     let choices = choices(args, settings, here)?;
@@ -228,17 +257,24 @@ fn connect(
             (model.clone(), endpoint.provider.clone(), endpoint.base_url.clone())
         })
         .collect();
-    let network: Arc<dyn Transport> = Arc::new(Http::new(http_options(args, settings, here)));
-    let recorder = match &args.record {
-        Some(cassette) => {
-            let path = started_in.join(cassette);
-            Some(Arc::new(Recorder::create(&path, Arc::clone(&network), places(here), secrets.clone())?))
+    let (transport, recorder) = match reach {
+        Reach::Through(transport) => (Arc::clone(transport), None),
+        Reach::New { started_in } => {
+            let network: Arc<dyn Transport> = Arc::new(Http::new(http_options(args, settings, here)));
+            match &args.record {
+                Some(cassette) => {
+                    let path = started_in.join(cassette);
+                    let recorder = Recorder::create(&path, network, places(here), secrets.clone())?;
+                    let recorder = Arc::new(recorder);
+                    (Arc::clone(&recorder) as Arc<dyn Transport>, Some(recorder))
+                }
+                None => (network, None),
+            }
         }
-        None => None,
     };
-    let transport = recorder.clone().map_or(network, |recorder| recorder as Arc<dyn Transport>);
     let others = others.into_iter().map(|(name, choice)| (name, choice.map(asked_at))).collect();
-    let connections = Connections { first, others, transport, policy: retry_policy(settings) };
+    let policy = retry_policy(settings);
+    let connections = Connections { first, others, transport, replayer: None, policy };
     let client = connections.first(None);
     Ok(Chosen { client, model, why, warnings, models, recorder, providers, servers, secrets, connections })
 }

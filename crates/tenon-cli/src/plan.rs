@@ -8,7 +8,7 @@ use tenon_agent::{
     Agent, Audience, Deliver, HowToAnswer, Lineage, Memory, OwnTools, Replay, SchemaMode, SessionEnd, Stop,
     Subagents, system_prompt,
 };
-use tenon_config::{Loaded, McpServers, Surroundings};
+use tenon_config::{AgentFile, Loaded, McpServers, Surroundings};
 use tenon_contract::Contract;
 use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Message, Reasoning, RunInfo, Sampling, Secrets};
 use tenon_model::Recorder;
@@ -56,6 +56,9 @@ pub struct Plan<'a> {
 pub struct Planned {
     pub agent: Agent,
     pub ending: Ending,
+    pub mcp: Arc<Mcp>,
+    /// Definitions of agents.
+    pub agents: Vec<AgentFile>,
     pub connections: Connections,
     /// The cassette being written.
     pub recorder: Option<Arc<Recorder>>,
@@ -84,7 +87,7 @@ pub struct Identity {
 /// What is put away after a run.
 pub struct Ending {
     pub session: session::Ending,
-    pub mcp: Mcp,
+    pub mcp: Arc<Mcp>,
     _temporary: Arc<Mutex<Temporary>>,
 }
 
@@ -160,7 +163,7 @@ impl Plan<'_> {
             temporary: Arc::clone(&temporary),
         });
         let WorkFolder { own_tools, sandbox } = folders.work_in(&cwd, &permissions, warnings)?;
-        let mcp = self.start_servers(servers, &cwd, &outputs, &permissions, &chosen.secrets);
+        let mcp = Arc::new(self.start_servers(servers, &cwd, &outputs, &permissions, &chosen.secrets));
         let home = self.here.tenon_home.as_ref().filter(|_| is_kept);
         let hooked = HookedRun {
             session: self.ids.session,
@@ -183,8 +186,15 @@ impl Plan<'_> {
         built_in.extend(more_tools::tools(args, &self.loaded, self.here, &of_run));
         built_in.extend(background.schedules.tools());
         let registry = selection.registry(built_in, &permissions);
-        // A run that is being stopped waits for nobody.
-        self.stop.cancel().run_until_cancelled(mcp.offer_to(&registry, settings, warnings)).await;
+        match self.asked {
+            // A run that is being stopped waits for nobody.
+            AskedBy::CommandLine => {
+                let offered = mcp.offer_to(&registry, settings, warnings);
+                self.stop.cancel().run_until_cancelled(offered).await;
+            }
+            // It wants an answer to its greeting; its first turn waits.
+            AskedBy::Client => mcp.offer_as_they_come(&registry),
+        }
         let mut tools = registry.names();
         tools.extend(offered.map(|contract| contract.tool.to_owned()));
         let info = RunInfo {
@@ -209,7 +219,7 @@ impl Plan<'_> {
         let session = session::open(args, self.here, self.origin, &beginning, &chosen, warnings)?;
         let ending = Ending {
             session: session::Ending::of(&session, self.here, settings),
-            mcp,
+            mcp: Arc::clone(&mcp),
             _temporary: temporary,
         };
         warnings.iter().for_each(|warning| self.reporter.warn(warning));
@@ -267,7 +277,19 @@ impl Plan<'_> {
         }
         more_tools::defer(&mut agent, args, &self.loaded);
         let (connections, recorder, memory) = (chosen.connections, chosen.recorder, self.memory());
-        Ok(Planned { agent, ending, connections, recorder, own_tools, folders, subagents, memory })
+        let agents = self.loaded.agents;
+        Ok(Planned {
+            agent,
+            ending,
+            mcp,
+            agents,
+            connections,
+            recorder,
+            own_tools,
+            folders,
+            subagents,
+            memory,
+        })
     }
 
     fn start_servers(

@@ -14,12 +14,12 @@ use tokio::runtime::{Builder, Runtime};
 use crate::args::{InputFormat, RunArgs, Switch};
 use crate::dialect::{Hints, Output};
 use crate::exit_code::{exit_code_of, exit_code_of_session};
-use crate::plan::{AskedBy, Identity, Plan, VERSION, not_a_folder};
+use crate::plan::{AskedBy, Identity, Plan, Planned, VERSION, not_a_folder};
 use crate::result_file::ResultFile;
 use crate::session::{self, Named, Origin};
 use crate::stderr::{Level, Reporter, line};
 use crate::stdout::{Stdout, Written};
-use crate::stream_session::{self, Common, Connection, LastOutcome};
+use crate::stream_session::{self, Common, Connection, LastOutcome, Parts};
 use crate::telemetry::Telemetry;
 use crate::usage::{Situation, UsageError};
 use crate::{client_marks, dialect, session_mirror, signals, stdin_lines, surroundings, usage};
@@ -164,7 +164,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
                 mirror,
                 other_models: Vec::new(),
             };
-            plan.agent(&mut warnings).await
+            plan.planned(&mut warnings).await
         }
         (Err(failure), ..) | (_, Err(failure), ..) | (_, _, Err(failure), _) | (.., Err(failure)) => {
             Err(failure)
@@ -173,7 +173,10 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     if let (Some(connection), Some(lines)) = (connection, lines) {
         warnings.iter().for_each(|warning| reporter.warn(warning));
         let (agent, ending) = match plan {
-            Ok((agent, ending)) => (Ok(agent), Some(ending)),
+            Ok(Planned { agent, ending, mcp, agents, connections, subagents, .. }) => {
+                let parts = Parts { mcp, connections, agents, subagents };
+                (Ok((agent, parts)), Some(ending))
+            }
             Err(failure) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
             Err(failure) => (Err(failure), None),
         };
@@ -202,7 +205,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     }
     let mut to_end = None;
     let outcome = match plan {
-        Ok((agent, ending)) => {
+        Ok(Planned { agent, ending, .. }) => {
             to_end = Some(ending);
             tenon_agent::run(agent, sink).await.outcome
         }

@@ -3,27 +3,31 @@
 //! Everything that holds for the whole session is put together once, as for a single run (`plan.rs`); a turn
 //! is a clone of that with its own prompt. When putting it together fails, the client is still answered: its
 //! requests with what there is, and each of its turns with the failure.
+//!
+//! What a client sets up when it begins is in `stream_initialize.rs`, what it asks for later in
+//! `stream_control.rs`.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use serde_json::{Value, json};
-use tenon_agent::{Agent, SessionEnd, Stop};
-use tenon_config::{Settings, Surroundings};
+use serde_json::Value;
+use tenon_agent::{Agent, SessionEnd, Stop, Subagents};
+use tenon_config::{AgentFile, Settings, Surroundings};
 use tenon_core::{
-    ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, Hook, HookEvent, HookLayer, HookOrder, HookRule,
-    HookRun, HookWait, IdSource, McpStatus, Message, Outcome, Part, Usage,
+    ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, IdSource, Message, Outcome, Part, Usage,
 };
-use tenon_session::{Closed, Commanded, Conversation, Deadlines, Host, Incoming, Lines, Peer, Session};
-use tenon_tools::StoppedBy;
+use tenon_session::{
+    Answer, Closed, Commanded, Conversation, Deadlines, Host, Incoming, Later, Lines, Peer, Session,
+};
 use tenon_wire::input::{
-    ClientHook, ControlRequest, FileData, Hint, Initialize, InputPart, RequestOptions, SessionRef, Turn,
+    ControlRequest, FileData, Hint, Initialize, InputPart, RequestOptions, SessionRef, Turn,
 };
 use tenon_wire::{Dialect, HintStatus, Replies};
 use tokio::sync::mpsc;
 
 use crate::args::RunArgs;
-use crate::{model, surroundings};
+use crate::mcp::Mcp;
+use crate::model::Connections;
+use crate::{model, subagents};
 
 /// What the client is asked and answered by.
 pub struct Connection {
@@ -59,8 +63,8 @@ pub struct Common<'a> {
     pub here: &'a Surroundings,
     pub ids: Arc<IdSource>,
     pub sink: Arc<dyn EventSink>,
-    /// The agent that turns are clones of, or why there is none.
-    pub agent: Result<Agent, Failure>,
+    /// The agent that turns are clones of and what it was made from, or why there is none.
+    pub agent: Result<(Agent, Parts), Failure>,
     pub last: LastOutcome,
 }
 
@@ -72,21 +76,22 @@ pub async fn run(
     stop: Stop,
 ) -> Closed {
     let Connection { peer, replies, lines } = connection;
-    let mut agent = common.agent;
+    let shutdown = common.settings.timeouts.shutdown();
     let mut history = Vec::new();
     let mut queue = std::collections::VecDeque::new();
-    if let Ok(agent) = &mut agent {
+    let live = common.agent.map(|(mut agent, parts)| {
         agent.session_end = SessionEnd::Later;
         history = std::mem::take(&mut agent.history);
         // A prompt on the command line is the first turn.
-        let parts: Vec<InputPart> =
+        let parts_of_prompt: Vec<InputPart> =
             agent.prompt.take().map(|prompt| InputPart::Text(prompt.text())).into_iter().collect();
-        if !parts.is_empty() {
-            queue.push_back(Turn { parts, ..Turn::default() });
+        if !parts_of_prompt.is_empty() {
+            queue.push_back(Turn { parts: parts_of_prompt, ..Turn::default() });
         }
-    }
+        Live { agent, parts }
+    });
     let host = StreamHost {
-        agent,
+        live,
         args: common.args.clone(),
         settings: common.settings,
         here: common.here.clone(),
@@ -98,78 +103,154 @@ pub async fn run(
         cost_usd: Some(0.0),
         last: common.last,
     };
-    let session = Session { host, peer, lines, sink: common.sink, replies, ids: common.ids, history, queue };
+    let later = Later::new(Arc::clone(&lines));
+    let session = Session {
+        host,
+        peer,
+        lines,
+        sink: common.sink,
+        replies,
+        ids: common.ids,
+        history,
+        queue,
+        shutdown,
+        later,
+    };
     session.drive(first, input, stop).await
 }
 
-struct StreamHost {
-    agent: Result<Agent, Failure>,
-    args: RunArgs,
-    settings: Settings,
-    here: Surroundings,
+pub(crate) struct StreamHost {
+    pub(crate) live: Result<Live, Failure>,
+    /// As the process was started, but for the model, which a client may change.
+    pub(crate) args: RunArgs,
+    pub(crate) settings: Settings,
+    pub(crate) here: Surroundings,
     lines: Arc<dyn Lines>,
     sink: Arc<dyn EventSink>,
     ids: Arc<IdSource>,
-    turns: u64,
-    used: Usage,
-    cost_usd: Option<f64>,
+    pub(crate) turns: u64,
+    pub(crate) used: Usage,
+    pub(crate) cost_usd: Option<f64>,
     last: LastOutcome,
+}
+
+/// What turns are made of.
+pub(crate) struct Live {
+    pub(crate) agent: Agent,
+    pub(crate) parts: Parts,
+}
+
+/// What an agent was made from, for changes while the session goes on.
+pub struct Parts {
+    pub mcp: Arc<Mcp>,
+    pub connections: Connections,
+    /// Definitions of agents, from files and from the client.
+    pub agents: Vec<AgentFile>,
+    /// `None` when a flag or a rule leaves them out.
+    pub subagents: Option<Arc<Subagents>>,
 }
 
 /// How the last turn ended, for the record of the session.
 pub type LastOutcome = Arc<Mutex<Option<Arc<Outcome>>>>;
 
-fn status(status: McpStatus) -> &'static str {
-    match status {
-        McpStatus::Connected => "connected",
-        McpStatus::Starting => "connecting",
-        McpStatus::Failed => "failed",
+impl StreamHost {
+    pub(crate) fn live(&mut self) -> Result<&mut Live, Failure> {
+        self.live.as_mut().map_err(|failure| failure.clone())
+    }
+
+    /// Asks the model that `args` name from here on, with the agents that are defined now. On failure nothing
+    /// has changed.
+    pub(crate) fn rebuild(&mut self, args: RunArgs) -> Result<Vec<String>, Failure> {
+        let (settings, here) = (self.settings.clone(), self.here.clone());
+        let live = self.live()?;
+        let (changed, subagents, warnings) = asking(&live.agent, &live.parts, &args, &settings, &here)?;
+        live.agent = changed;
+        live.parts.subagents = subagents;
+        live.offer_helpers();
+        self.args = args;
+        Ok(warnings)
     }
 }
 
-impl StreamHost {
-    fn common(&mut self) -> Result<&mut Agent, Failure> {
-        self.agent.as_mut().map_err(|failure| failure.clone())
+impl Live {
+    /// Helpers are made from the agent as it is, so whatever changes it is followed by this.
+    pub(crate) fn offer_helpers(&mut self) {
+        if let Some(subagents) = &self.parts.subagents {
+            subagents.offer_to(&mut self.agent);
+        }
     }
+}
 
-    /// The same agent, asking another model.
-    fn with_model(&self, mut agent: Agent, name: &str) -> Result<Agent, Failure> {
-        let args = RunArgs { model: Some(name.to_owned()), ..self.args.clone() };
-        let chosen = model::choose(&args, &self.settings, &self.here, &surroundings::started_in(), &[])?;
-        agent.model = chosen.client;
-        agent.models = chosen.models;
-        agent.info.model = chosen.model;
-        Ok(agent)
-    }
+/// The subagents of an agent, if it may have any.
+type Helpers = Option<Arc<Subagents>>;
+
+/// The agent, asking the model that `args` name; and its helpers.
+fn asking(
+    agent: &Agent,
+    parts: &Parts,
+    args: &RunArgs,
+    settings: &Settings,
+    here: &Surroundings,
+) -> Result<(Agent, Helpers, Vec<String>), Failure> {
+    let of_agents = subagents::named_models(&parts.agents);
+    let chosen = model::choose_again(args, settings, here, &parts.connections, &of_agents)?;
+    let mut warnings = Vec::new();
+    let named = |name: &str| chosen.connections.other(name, None).map_err(|failure| failure.message);
+    let types = subagents::agent_types(&parts.agents, named, &mut warnings);
+    let helpers = parts.subagents.as_ref().map(|subagents| subagents.with_types(types));
+    let mut agent = agent.clone();
+    agent.model = chosen.client;
+    agent.models = chosen.models;
+    agent.info.model = chosen.model;
+    Ok((agent, helpers, warnings))
 }
 
 impl Host for StreamHost {
-    fn agent(&mut self, options: &RequestOptions) -> Result<Agent, Failure> {
+    fn agent(&mut self, options: &RequestOptions, stop: &Stop) -> Result<BoxFut<'static, Agent>, Failure> {
         if options.temperature.is_some() || options.top_p.is_some() || options.max_output_tokens.is_some() {
             let message = "`temperature`, `top_p` and `max_tokens` of a request are not in this version";
             return Err(Failure::new(ErrorClass::Input, message));
         }
-        let common = self.common()?;
-        let mut agent = common.clone();
+        let (settings, here, args) = (self.settings.clone(), self.here.clone(), self.args.clone());
+        let live = self.live()?;
+        let mut agent = live.agent.clone();
+        let mut helpers = None;
+        if let Some(name) = options.model.as_deref().filter(|name| *name != agent.info.model) {
+            let args = RunArgs { model: Some(name.to_owned()), ..args.clone() };
+            (agent, helpers, _) = asking(&agent, &live.parts, &args, &settings, &here)?;
+        }
         // Only the first turn begins the session.
-        common.session_start = None;
-        common.warnings.clear();
-        if let Some(names) = &options.tools {
-            agent.registry = agent.registry.with(|spec| names.contains(&spec.name));
-            agent.info.tools.retain(|name| names.contains(name));
-        }
-        match options.model.as_deref().filter(|name| *name != agent.info.model) {
-            Some(name) => self.with_model(agent, name),
-            None => Ok(agent),
-        }
+        live.agent.session_start = None;
+        live.agent.warnings.clear();
+        let mcp = Arc::clone(&live.parts.mcp);
+        mcp.client_is_there();
+        let (names, stop) = (options.tools.clone(), stop.clone());
+        Ok(Box::pin(async move {
+            let ready = mcp.ready(settings.timeouts.mcp_ready());
+            let warnings = stop.cancel().run_until_cancelled(ready).await;
+            agent.warnings.extend(warnings.unwrap_or_default());
+            if let Some(names) = &names {
+                agent.registry = agent.registry.with(|spec| names.contains(&spec.name));
+            }
+            if let Some(helpers) = helpers
+                && agent.registry.get("agent").is_some()
+            {
+                // Helpers of this turn have its model; those of the next have the session's again.
+                agent.registry = agent.registry.with(|_| true);
+                helpers.offer_to(&mut agent);
+            }
+            agent.info.tools = offered(&agent);
+            agent.info.mcp_servers = mcp.statuses();
+            agent
+        }))
     }
 
     fn conversation(&mut self, which: &SessionRef) -> Result<Option<Conversation>, Failure> {
-        let common = self.common()?;
+        let info = &self.live()?.agent.info;
         match which {
             SessionRef::Current => Ok(None),
-            SessionRef::Id(id) if *id == common.info.session_id.to_string() => Ok(None),
-            SessionRef::New if common.session_start.is_some() => Ok(None),
+            SessionRef::Id(id) if *id == info.session_id.to_string() => Ok(None),
+            SessionRef::New if self.turns == 0 => Ok(None),
             SessionRef::New | SessionRef::Id(_) => Err(Failure::new(
                 ErrorClass::Input,
                 "this process has a session already, and cannot change to another",
@@ -204,110 +285,24 @@ impl Host for StreamHost {
     fn cancel_hint(&mut self, _prompt_id: Option<&str>) {}
 
     fn initialize(&mut self, wanted: &Initialize) -> Result<Value, Failure> {
-        let not_yet = [
-            ("sdkMcpServers", !wanted.client_mcp_servers.is_empty()),
-            ("mcpServers", !wanted.mcp_servers.is_empty()),
-            ("agents", !wanted.agents.is_empty()),
-            ("effort", wanted.effort.is_some()),
-        ];
-        if let Some((name, _)) = not_yet.iter().find(|(_, given)| *given) {
-            let message = format!("`{name}` of `initialize` is not in this version");
-            return Err(Failure::new(ErrorClass::Input, message));
-        }
-        let rules = wanted.hooks.iter().map(hook_rule).collect::<Result<Vec<_>, _>>()?;
-        // A failed start is told with every turn; the client is answered all the same.
-        let Ok(common) = self.common() else { return Ok(json!({ "subtype": "initialize" })) };
-        if !rules.is_empty() {
-            common.hooks = common.hooks.with_rules(rules).map_err(|error| {
-                Failure::new(ErrorClass::Input, format!("`hooks` of `initialize`: {error}"))
-            })?;
-        }
-        Ok(json!({
-            "subtype": "initialize",
-            "session_id": common.info.session_id,
-            "capabilities": {
-                "can_handle_can_use_tool": true, "can_handle_hook_callback": true,
-                "can_set_permission_mode": true, "can_set_model": true, "can_set_effort": false,
-                "can_get_context_usage": true, "can_get_available_models": true,
-                "can_get_usage_info": true, "can_handle_mcp_message": false,
-            },
-            "commands": [],
-            "agents": common.info.agents,
-            "output_style": "default",
-        }))
+        self.set_up(wanted)
     }
 
     fn set_model(&mut self, name: &str) -> Result<String, Failure> {
-        let agent = self.common()?.clone();
-        let changed = self.with_model(agent, name)?;
-        let model = changed.info.model.clone();
-        self.agent = Ok(changed);
-        Ok(model)
+        self.rebuild(RunArgs { model: Some(name.to_owned()), ..self.args.clone() })?;
+        Ok(self.live()?.agent.info.model.clone())
     }
 
     fn set_mode(&mut self, mode: ApprovalMode) -> Result<(), Failure> {
-        let common = self.common()?;
-        common.permissions = common.permissions.with_mode(mode);
-        common.info.permission_mode = mode.name().to_owned();
+        let live = self.live()?;
+        live.agent.permissions = live.agent.permissions.with_mode(mode);
+        live.agent.info.permission_mode = mode.name().to_owned();
+        live.offer_helpers();
         Ok(())
     }
 
-    fn control(&mut self, request: &ControlRequest, history: &[Message]) -> Result<Value, Failure> {
-        let common = self.common()?;
-        match request {
-            ControlRequest::SupportedCommands => {
-                Ok(json!({ "subtype": "supported_commands", "commands": [] }))
-            }
-            ControlRequest::GetContextUsage => {
-                let facts = common.models.facts(&common.info.model);
-                let tools = common.registry.specs();
-                Ok(json!({
-                    "subtype": "get_context_usage", "modelName": common.info.model,
-                    "totalTokens": tenon_agent::estimate_tokens(&common.system, &tools, history),
-                    "contextWindowSize": facts.max_input, "builtinTools": common.registry.names(), "isEstimated": true,
-                }))
-            }
-            ControlRequest::GetAvailableModels => {
-                let model = &common.info.model;
-                let models = [json!({
-                    "id": model, "label": model,
-                    "contextWindowSize": common.models.facts(model).max_input,
-                })];
-                Ok(json!({ "subtype": "get_available_models", "models": models }))
-            }
-            ControlRequest::GetUsageInfo => {
-                let used = self.used;
-                Ok(json!({
-                    "subtype": "get_usage_info", "turns": self.turns,
-                    "input_tokens": used.input, "output_tokens": used.output, "total_tokens": used.total,
-                    "total_cost_usd": self.cost_usd,
-                }))
-            }
-            ControlRequest::McpStatus => {
-                let servers: Vec<Value> = common
-                    .info
-                    .mcp_servers
-                    .iter()
-                    .map(|server| json!({ "name": server.name, "status": status(server.status) }))
-                    .collect();
-                Ok(json!({ "subtype": "mcp_server_status", "mcpServers": servers }))
-            }
-            ControlRequest::StopTask { task_id } => {
-                let stopped = common.background.tasks.stop(task_id, StoppedBy::Client);
-                stopped.map_err(|error| Failure::new(ErrorClass::Input, error.to_string()))?;
-                Ok(json!({ "subtype": "stop_task", "task_id": task_id }))
-            }
-            other => Err(Failure::new(ErrorClass::Input, format!("{} is not in this version", named(other)))),
-        }
-    }
-
-    fn promote(&mut self, call_id: String) -> BoxFut<'static, Result<Value, Failure>> {
-        let tasks = self.common().map(|common| common.background.tasks.clone());
-        Box::pin(async move {
-            let promoted = tasks?.promote(&call_id).await;
-            let task_id = promoted.map_err(|error| Failure::new(ErrorClass::Input, error.to_string()))?;
-            Ok(json!({ "subtype": "promote_task", "task_id": task_id }))
-        })
+    fn control(&mut self, request: &ControlRequest, history: &[Message]) -> Answer {
+        self.answer(request, history)
     }
 
     fn turn_ended(&mut self, outcome: &Arc<Outcome>) {
@@ -320,42 +315,17 @@ impl Host for StreamHost {
 
     fn end(&mut self) -> BoxFut<'_, ()> {
         Box::pin(async move {
-            if let Ok(agent) = &self.agent {
-                agent.background.end(Arc::clone(&self.sink), Arc::clone(&self.ids)).await;
+            if let Ok(live) = &self.live {
+                live.agent.background.end(Arc::clone(&self.sink), Arc::clone(&self.ids)).await;
             }
         })
     }
 }
 
-fn named(request: &ControlRequest) -> &'static str {
-    match request {
-        ControlRequest::SetEffort { .. } => "`set_effort`",
-        ControlRequest::McpReconnect { .. } => "`mcp_reconnect`",
-        ControlRequest::McpToggle { .. } => "`mcp_toggle`",
-        _ => "this request",
-    }
-}
-
-fn hook_rule(hook: &ClientHook) -> Result<HookRule, Failure> {
-    let event = HookEvent::parse(&hook.event).ok_or_else(|| {
-        let message = format!("`hooks` of `initialize`: nothing here is called `{}`", hook.event);
-        Failure::new(ErrorClass::Input, message)
-    })?;
-    let called = |callback_id: &String| Hook {
-        run: HookRun::Client {
-            callback_id: callback_id.clone(),
-            timeout: hook.timeout_secs.map(Duration::from_secs),
-        },
-        name: None,
-        status_message: None,
-        wait: HookWait::ForItsAnswer,
-        on_error: None,
-    };
-    Ok(HookRule {
-        event,
-        matcher: hook.matcher.clone().unwrap_or_default(),
-        order: HookOrder::SideBySide,
-        layer: HookLayer::Client,
-        hooks: hook.callback_ids.iter().map(called).collect(),
-    })
+/// The names of what the model is offered, the terminal tool last.
+fn offered(agent: &Agent) -> Vec<String> {
+    let mut names = agent.registry.names();
+    let terminal = agent.contract.as_ref().map(|contract| contract.tool);
+    names.extend(terminal.filter(|tool| !agent.permissions.removes(tool)).map(str::to_owned));
+    names
 }

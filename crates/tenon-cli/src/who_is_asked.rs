@@ -51,13 +51,13 @@ impl<'a> WhoIsAsked<'a> {
     }
 
     /// The driver, with questions of permission led to whoever is asked.
-    pub fn instead_of(self, driver: Arc<dyn Client>, tools: Option<McpTools>) -> Arc<dyn Client> {
-        match (self, tools) {
-            (WhoIsAsked::Driver, _) => driver,
-            (WhoIsAsked::Tool(name), Some(tools)) => {
+    pub fn instead_of(self, driver: Arc<dyn Client>, tools: McpTools) -> Arc<dyn Client> {
+        match self {
+            WhoIsAsked::Driver => driver,
+            WhoIsAsked::Tool(name) => {
                 Arc::new(Asked { driver, by: Judge::Tool { name: name.to_owned(), tools } })
             }
-            (WhoIsAsked::Nobody | WhoIsAsked::Tool(_), _) => Arc::new(Asked { driver, by: Judge::Nobody }),
+            WhoIsAsked::Nobody => Arc::new(Asked { driver, by: Judge::Nobody }),
         }
     }
 }

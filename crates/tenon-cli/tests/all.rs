@@ -27,6 +27,8 @@ mod dialects;
 mod docs;
 #[path = "all/drain.rs"]
 mod drain;
+#[path = "all/driving.rs"]
+mod driving;
 #[path = "all/hook_answers.rs"]
 mod hook_answers;
 #[path = "all/hooks.rs"]
@@ -39,6 +41,8 @@ mod long_conversations;
 mod markers;
 #[path = "all/mcp.rs"]
 mod mcp;
+#[path = "all/mcp_in_client.rs"]
+mod mcp_in_client;
 #[path = "all/mcp_serve.rs"]
 mod mcp_serve;
 #[path = "all/money.rs"]

@@ -19,7 +19,7 @@ pub(crate) const AGENTS_FOLDER: &str = "agents";
 /// A system prompt of about 16,000 tokens: longer is a mistake, and every turn would pay for it.
 const MAX_AGENT_FILE_BYTES: u64 = 64 * 1024;
 /// Every description is part of every request.
-const MAX_DESCRIPTION_CHARS: usize = 1_000;
+pub(crate) const MAX_DESCRIPTION_CHARS: usize = 1_000;
 const MAX_NAME_CHARS: usize = 64;
 /// More files than anybody writes by hand.
 const MAX_AGENT_FILES: usize = 100;
@@ -160,7 +160,7 @@ fn understand(file: &RawAgentFile) -> Result<AgentFile, Wrong> {
 fn set(agent: &mut AgentFile, field: &Field<'_>) -> Result<(), String> {
     let key = field.key;
     match key {
-        "name" => agent.name = name(text(field)?)?,
+        "name" => agent.name = agent_name(text(field)?)?,
         "description" => {
             let description = text(field)?;
             if description.chars().count() > MAX_DESCRIPTION_CHARS {
@@ -216,7 +216,7 @@ fn text<'f>(field: &'f Field<'_>) -> Result<&'f str, String> {
 }
 
 /// Models write it as an argument, and people on command lines.
-fn name(name: &str) -> Result<String, String> {
+pub(crate) fn agent_name(name: &str) -> Result<String, String> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
     let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     if first && rest && name.chars().count() <= MAX_NAME_CHARS {

@@ -15,6 +15,7 @@
 
 mod agent_files;
 mod base_url;
+mod client_agents;
 mod config_error;
 mod duration;
 mod expand;
@@ -43,12 +44,13 @@ pub mod trust;
 
 pub use agent_files::AgentFile;
 pub use base_url::is_loopback_url;
+pub use client_agents::read_client_agents;
 pub use config_error::ConfigError;
 pub use duration::{DurationError, MAX_DURATION, parse_duration, parse_wall_time};
 pub use front_matter::{Field, FieldValue, FrontMatter, FrontMatterError, read_front_matter};
 pub use load::{ExtraSettings, FileLayer, Loaded, MemoryUse, ProjectTrust, Sources, load};
 pub use masked::{MaskedFile, masked_settings};
-pub use mcp_servers::{McpServers, merge_mcp_servers, read_mcp_config};
+pub use mcp_servers::{McpServers, merge_mcp_servers, read_client_mcp_servers, read_mcp_config};
 pub use memory::{MAX_MEMORY_FILE_BYTES, MAX_MEMORY_TOTAL_BYTES, MemoryFile};
 pub use model_choice::{ChoiceError, ModelChoice, ModelFlags, choose_fallback, choose_model};
 pub use prices::{Place, model_facts, prices_as_of};

@@ -42,6 +42,16 @@ pub fn read_mcp_config(
     }
 }
 
+/// The servers that a client names when it begins a session: an object by name. A client is the operator, so
+/// what it names is meant as what is named on the command line.
+pub fn read_client_mcp_servers(
+    servers: &serde_json::Map<String, serde_json::Value>,
+    surroundings: &Surroundings,
+) -> Result<(McpServers, Vec<String>), ConfigError> {
+    let text = serde_json::json!({ "mcpServers": servers }).to_string();
+    read_text(&text, Path::new("initialize"), surroundings)
+}
+
 /// `higher` laid over `lower`, by name.
 pub fn merge_mcp_servers(mut lower: McpServers, higher: McpServers) -> McpServers {
     for (name, server) in higher {

@@ -161,6 +161,8 @@ pub enum McpStatus {
     /// Its start is not over; its tools are offered when it is.
     Starting,
     Failed,
+    /// Somebody switched it off.
+    Disabled,
 }
 
 /// A finished tool call. Reports come in the order the model made the calls.

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tenon_agent::{Agent, Emitter, Ended, Stop};
 use tenon_core::{
@@ -22,6 +23,7 @@ use tenon_wire::input::{
 use tenon_wire::{Cancelled, PROTOCOL_VERSION, Replies};
 use tokio::sync::mpsc;
 
+use crate::later::{Answer, Later};
 use crate::{Lines, Peer};
 
 /// What the session is driven by.
@@ -52,8 +54,9 @@ pub struct Conversation {
 
 /// What a session needs of whoever built it.
 pub trait Host: Send {
-    /// What the next turn is made of, but for its history, prompt, client and stop.
-    fn agent(&mut self, options: &RequestOptions) -> Result<Agent, Failure>;
+    /// What the next turn is made of, but for its history, prompt and stop. The future ends when
+    /// everything that the turn needs is there, or `stop` is.
+    fn agent(&mut self, options: &RequestOptions, stop: &Stop) -> Result<BoxFut<'static, Agent>, Failure>;
     /// The conversation that a turn names; `None` goes on with the one there is.
     fn conversation(&mut self, which: &SessionRef) -> Result<Option<Conversation>, Failure>;
     /// Typed or declared commands. `history` is the conversation so far.
@@ -70,14 +73,8 @@ pub trait Host: Send {
     fn initialize(&mut self, wanted: &Initialize) -> Result<serde_json::Value, Failure>;
     fn set_model(&mut self, model: &str) -> Result<String, Failure>;
     fn set_mode(&mut self, mode: ApprovalMode) -> Result<(), Failure>;
-    /// Everything else that is only asked of what the host knows.
-    fn control(
-        &mut self,
-        request: &ControlRequest,
-        history: &[Message],
-    ) -> Result<serde_json::Value, Failure>;
-    /// Puts the running command of a call in the background. Ends when it is known what came of it.
-    fn promote(&mut self, call_id: String) -> BoxFut<'static, Result<serde_json::Value, Failure>>;
+    /// Everything else that is asked of what the host knows and has.
+    fn control(&mut self, request: &ControlRequest, history: &[Message]) -> Answer;
     /// A turn is over.
     fn turn_ended(&mut self, outcome: &Arc<Outcome>);
     /// Background work of the whole session ends here.
@@ -103,6 +100,9 @@ pub struct Session<H> {
     pub history: Vec<Message>,
     /// Turns that wait, the first one first.
     pub queue: VecDeque<Turn>,
+    /// How long answers that are still to be given may take when the session is over.
+    pub shutdown: Duration,
+    pub later: Later,
 }
 
 /// The turn that is being answered.
@@ -182,6 +182,8 @@ impl<H: Host> Session<H> {
                 }
             }
         }
+        let given_up = self.later.finish(self.shutdown).await;
+        self.not_answered(&given_up);
         self.host.end().await;
         closed
     }
@@ -212,23 +214,23 @@ impl<H: Host> Session<H> {
                 if let ControlRequest::Initialize(wanted) = &*request {
                     self.speaks(wanted.protocol_version.as_deref())?;
                 }
-                if let ControlRequest::PromoteTask { call_id } = &*request {
-                    self.promote(id, call_id.clone());
-                    return Ok(());
+                match self.answer_control(&request, running.as_deref_mut()) {
+                    Answer::Now(answer) => {
+                        let answer = answer.as_ref().map_err(|failure| failure.message.as_str());
+                        self.lines.line(self.replies.control_response(&id, answer));
+                    }
+                    Answer::Later(answer) => self.later.start(id, self.replies.clone(), answer),
                 }
-                let answer = self.answer_control(&request, running.as_deref_mut());
-                let answer = match &answer {
-                    Ok(value) => Ok(value),
-                    Err(failure) => Err(failure.message.as_str()),
-                };
-                self.lines.line(self.replies.control_response(&id, answer));
             }
             Input::ControlResponse { id, reply } => {
                 // Too late or never asked: there is nothing to do about it.
                 let _ = self.peer.answer(&id, reply);
             }
-            // Requests are answered at once, so there is none left to abandon.
-            Input::ControlCancel { .. } | Input::Unknown { .. } => {}
+            Input::ControlCancel { id } => {
+                let given_up = self.later.give_up(id.as_deref().filter(|id| !id.is_empty()));
+                self.not_answered(&given_up);
+            }
+            Input::Unknown { .. } => {}
             Input::Cancel { prompt_id, request_id, .. } => {
                 self.cancel(Cancel { prompt_id, request_id }, running);
             }
@@ -241,15 +243,13 @@ impl<H: Host> Session<H> {
         Ok(())
     }
 
-    /// The command has to be asked, which takes its turn: the answer follows when there is one.
-    fn promote(&mut self, id: String, call_id: String) {
-        let promoted = self.host.promote(call_id);
-        let (lines, replies) = (Arc::clone(&self.lines), self.replies.clone());
-        tokio::spawn(async move {
-            let answer = promoted.await;
-            let answer = answer.as_ref().map_err(|failure| failure.message.as_str());
-            lines.line(replies.control_response(&id, answer));
-        });
+    /// Requests that were given up before there was an answer.
+    fn not_answered(&self, ids: &[String]) {
+        for id in ids {
+            if let Some(line) = self.replies.control_given_up(id) {
+                self.lines.line(line);
+            }
+        }
     }
 
     fn queue_turn(&mut self, turn: Turn, number: u64) -> Result<(), Failure> {
@@ -336,17 +336,21 @@ impl<H: Host> Session<H> {
                 Err(failure) => return self.refuse(&turn, failure),
             },
         };
-        let mut agent = match self.host.agent(&turn.options) {
-            Ok(agent) => agent,
+        let stop = Stop::default();
+        let ready = match self.host.agent(&turn.options, &stop) {
+            Ok(ready) => ready,
             Err(failure) => return self.refuse(&turn, failure),
         };
-        let stop = Stop::default();
-        agent.history = std::mem::take(&mut self.history);
-        agent.prompt = prompt;
-        agent.stop = stop.clone();
-        agent.client = Arc::clone(&self.peer) as Arc<dyn tenon_core::Client>;
         self.peer.turn_starts(turn.prompt_id.clone(), stop.clone());
-        let run = Box::pin(tenon_agent::run(agent, Arc::clone(&self.sink)));
+        let (history, sink) = (self.history.clone(), Arc::clone(&self.sink));
+        let stopped = stop.clone();
+        let run = Box::pin(async move {
+            let mut agent = ready.await;
+            agent.history = history;
+            agent.prompt = prompt;
+            agent.stop = stopped;
+            tenon_agent::run(agent, sink).await
+        });
         Some(Running { stop, prompt_id: turn.prompt_id, cancels: Vec::new(), run })
     }
 

@@ -11,6 +11,7 @@
 mod control;
 mod drive;
 mod error;
+mod later;
 mod list;
 mod lock;
 mod mirror;
@@ -27,6 +28,7 @@ mod title;
 
 pub use drive::{Closed, Commanded, Conversation, Host, Incoming, Session};
 pub use error::SessionError;
+pub use later::{Answer, Later};
 pub use list::{Found, Listed, State, delete, find, list, list_all, most_recent};
 pub use mirror::{Mirror, adopt};
 pub use peer::{Deadlines, Lines, Peer, permission_reply};

@@ -85,7 +85,9 @@ pub use fuzzy::Typed;
 pub use hook_input::{HookAgent, HookInput, HookedCall, SessionSource, Stopping};
 pub use hook_reply::{HookDecision, HookSays};
 pub use hooks::{HookCtx, HookError, HookOptions, Hooks};
-pub use mcp_client::{McpNotice, McpOptions, McpReport, McpServers, McpTools, mcp_server_word};
+pub use mcp_client::{
+    McpNotice, McpOptions, McpReport, McpRequestError, McpServers, McpTools, mcp_server_word,
+};
 pub use media::from_bytes as media_from_bytes;
 pub use mention::Mentioned;
 pub use net::NetOptions;

@@ -3,7 +3,7 @@
 //!
 //! [`McpServers::start`] waits for nobody. [`McpServers::ready`] waits a short while for those that come up
 //! quickly, and [`McpServers::mount`] puts the tools of those into the run's [`Registry`]; the others add theirs
-//! when they come. One server over the run is `mcp_client/server.rs`, one connection `connection.rs`, the names
+//! when they come. More may be added later, and each can be connected anew or switched off and on. One server over the run is `mcp_client/server.rs`, one connection `connection.rs`, the names
 //! of tools `names.rs`, what the model gets of an answer `result.rs`. How servers are configured is read by
 //! `tenon-config`.
 
@@ -24,10 +24,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tenon_core::{Client, McpServer, McpServerConfig, McpState, McpStatus, Tool, TraceContext};
+use tenon_core::{Client, McpConnection, McpServer, McpServerConfig, McpStatus, Tool, TraceContext};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use self::listing::Listed;
 pub use self::names::mcp_server_word;
@@ -37,7 +37,7 @@ use self::tool::McpTool;
 use crate::{NetOptions, OutputStore, Registry, WeakRegistry};
 
 pub struct McpOptions {
-    /// In the order in which their tools are offered. Disabled ones are left out.
+    /// In the order in which their tools are offered. Disabled ones are not started.
     pub servers: Vec<(String, McpServerConfig)>,
     /// The folder of the run: where programs start, and what servers are told is the root.
     pub folder: PathBuf,
@@ -82,8 +82,20 @@ pub struct McpReport {
 /// The servers of a run.
 pub struct McpServers {
     shared: Arc<Shared>,
-    supervisors: Vec<JoinHandle<()>>,
-    started: Instant,
+    supervisors: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Why a server cannot be spoken of.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum McpRequestError {
+    #[error("there is no MCP server `{0}`")]
+    Unknown(String),
+    #[error("the tools of the MCP servers `{name}` and `{other}` would have the same names")]
+    Taken { name: String, other: String },
+    #[error("the MCP server `{0}` is switched off")]
+    Disabled(String),
+    #[error("the MCP server `{name}` did not start: {why}")]
+    NotStarted { name: String, why: String },
 }
 
 impl McpServers {
@@ -107,24 +119,98 @@ impl McpServers {
             registry: Mutex::new(None),
             myself: shared.clone(),
         });
-        let used = servers.into_iter().filter(|(_, config)| config.state == McpState::Used);
-        let servers: Vec<Arc<Server>> =
-            used.map(|(name, config)| Arc::new(Server::new(name, config, Arc::clone(&shared)))).collect();
-        let supervisors = servers.iter().map(|server| tokio::spawn(Arc::clone(server).supervise())).collect();
-        *lock(&shared.servers) = servers;
-        McpServers { shared, supervisors, started: Instant::now() }
+        let servers: Vec<Arc<Server>> = servers
+            .into_iter()
+            .map(|(name, config)| Arc::new(Server::new(name, config, Arc::clone(&shared))))
+            .collect();
+        let started = McpServers { shared, supervisors: Mutex::default() };
+        let own = |server: &&Arc<Server>| server.config.connection != McpConnection::Client;
+        servers.iter().filter(own).for_each(|server| started.supervise(server));
+        *lock(&started.shared.servers) = servers;
+        started
     }
 
-    /// Waits until every server is up or has failed, at most until `within` after the start.
+    /// Starts those that the client hosts, once it can be asked. Again is as good as once.
+    pub fn start_those_of_client(&self) {
+        for server in self.shared.servers() {
+            if server.config.connection == McpConnection::Client {
+                self.supervise(&server);
+            }
+        }
+    }
+
+    /// One more, which adds its tools when it is up. It takes the place of one that has its name.
+    pub fn add(&self, name: String, config: McpServerConfig) -> Result<(), McpRequestError> {
+        let mut servers = lock(&self.shared.servers);
+        let word = mcp_server_word(&name);
+        let alike = |server: &&Arc<Server>| mcp_server_word(&server.name) == word && server.name != name;
+        if let Some(other) = servers.iter().find(alike) {
+            return Err(McpRequestError::Taken { name, other: other.name.clone() });
+        }
+        let replaced = servers.iter().position(|server| server.name == name).map(|at| servers.remove(at));
+        let server = Arc::new(Server::new(name, config, Arc::clone(&self.shared)));
+        servers.push(Arc::clone(&server));
+        drop(servers);
+        if let Some(replaced) = replaced {
+            // Its tools go now: the next ones may have the same names.
+            replaced.take_down();
+            lock(&self.supervisors).push(tokio::spawn(async move { replaced.stop().await }));
+        }
+        self.supervise(&server);
+        Ok(())
+    }
+
+    /// Ends the connection and opens a new one. What was restarted before no longer counts.
+    pub async fn reconnect(&self, name: &str) -> Result<(), McpRequestError> {
+        let server = self.find(name)?;
+        server.reconnect().await.map_err(|why| match why {
+            Some(why) => McpRequestError::NotStarted { name: name.to_owned(), why },
+            None => McpRequestError::Disabled(name.to_owned()),
+        })
+    }
+
+    /// Without its tools and without a connection, until it is switched on again.
+    pub async fn switch_off(&self, name: &str) -> Result<(), McpRequestError> {
+        let server = self.find(name)?;
+        server.take_down();
+        server.stop().await;
+        Ok(())
+    }
+
+    pub async fn switch_on(&self, name: &str) -> Result<(), McpRequestError> {
+        let server = self.find(name)?;
+        self.supervise(&server);
+        server.switch_on().await.map_err(|why| McpRequestError::NotStarted { name: name.to_owned(), why })
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<Server>, McpRequestError> {
+        let servers = self.shared.servers();
+        let found = servers.into_iter().find(|server| server.name == name);
+        found.ok_or_else(|| McpRequestError::Unknown(name.to_owned()))
+    }
+
+    fn supervise(&self, server: &Arc<Server>) {
+        if server.takes_supervisor() {
+            lock(&self.supervisors).push(tokio::spawn(Arc::clone(server).supervise()));
+        }
+    }
+
+    /// Waits until every server is up or has failed, at most until `within` after its start. Those that the
+    /// client hosts have until the deadline for a start: it has them already, and counts on them.
     pub async fn ready(&self, within: Duration) {
-        let deadline = self.started + within;
         loop {
             let settled = self.shared.settled.notified();
             tokio::pin!(settled);
             // Listens before it looks, so that nothing falls between.
             settled.as_mut().enable();
-            let starting = |server: &McpServer| server.status == McpStatus::Starting;
-            if !self.statuses().iter().any(starting) || timeout_at(deadline, settled).await.is_err() {
+            let servers = self.shared.servers();
+            let starting = servers.iter().filter_map(|server| Some((server.started_at()?, server)));
+            let deadlines = starting.map(|(started, server)| match server.config.connection {
+                McpConnection::Client => started + within.max(self.shared.start_timeout),
+                McpConnection::Stdio { .. } | McpConnection::Http { .. } => started + within,
+            });
+            let Some(deadline) = deadlines.max() else { return };
+            if timeout_at(deadline, settled).await.is_err() {
                 return;
             }
         }
@@ -139,12 +225,15 @@ impl McpServers {
         }
     }
 
+    /// Those that are switched on.
     pub fn statuses(&self) -> Vec<McpServer> {
         let status =
             |server: &Arc<Server>| McpServer { name: server.name.clone(), status: server.seen().status };
-        self.shared.servers().iter().map(status).collect()
+        let servers = self.shared.servers();
+        servers.iter().map(status).filter(|server| server.status != McpStatus::Disabled).collect()
     }
 
+    /// All of them.
     pub fn reports(&self) -> Vec<McpReport> {
         let report = |server: &Arc<Server>| {
             let seen = server.seen();
@@ -165,8 +254,8 @@ impl McpServers {
     }
 
     /// Closes every connection and ends every program, all at once and within a bounded time.
-    pub async fn stop(self) {
-        self.supervisors.iter().for_each(JoinHandle::abort);
+    pub async fn stop(&self) {
+        lock(&self.supervisors).drain(..).for_each(|supervisor| supervisor.abort());
         // An aborted start drops its program, which goes at once.
         let servers = self.shared.servers();
         join_all(servers.iter().map(|server| server.stop())).await;
@@ -190,7 +279,7 @@ impl McpTools {
 
 impl Drop for McpServers {
     fn drop(&mut self) {
-        self.supervisors.iter().for_each(JoinHandle::abort);
+        lock(&self.supervisors).drain(..).for_each(|supervisor| supervisor.abort());
         // Servers and what they share hold each other.
         lock(&self.shared.servers).clear();
     }
@@ -238,7 +327,11 @@ impl Shared {
         let stays = |name: &str| seen.tools.iter().any(|tool| tool.spec.name == name);
         let goes = |name: &str| before.iter().any(|tool| tool.spec.name == name) && !stays(name);
         registry.remove(|spec| goes(&spec.name));
-        for listed in seen.tools.iter().filter(|tool| (self.offer)(&tool.spec.name)) {
+        let offered = seen
+            .tools
+            .iter()
+            .filter(|tool| seen.status != McpStatus::Disabled && (self.offer)(&tool.spec.name));
+        for listed in offered {
             let tool = Arc::new(McpTool::new(Arc::clone(server), listed.clone()));
             if !registry.replace(tool.clone()) {
                 // Nobody else's tools begin with the word of this server.

@@ -193,7 +193,7 @@ struct Rules {
 }
 
 /// A rule with its path, if it has one, bound to the folders of this run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ReadyRule {
     rule: Rule,
     paths: Option<PathMatcher>,
@@ -232,6 +232,18 @@ impl Permissions {
     /// The same rules in another mode.
     pub fn with_mode(&self, mode: ApprovalMode) -> Permissions {
         Permissions { mode, rules: self.rules.clone() }
+    }
+
+    /// The same, with one more thing allowed. What is denied or asked for stays so. The rule must name tools
+    /// alone: a path has no folder here to start from.
+    #[must_use]
+    pub fn allowing(&self, rule: Rule) -> Permissions {
+        let Rules { allow, ask, deny, cwd, home } = &*self.rules;
+        let mut allow = allow.clone();
+        allow.push(ReadyRule { rule, paths: None });
+        let rules =
+            Rules { allow, ask: ask.clone(), deny: deny.clone(), cwd: cwd.clone(), home: home.clone() };
+        Permissions { mode: self.mode, rules: Arc::new(rules) }
     }
 
     fn denied_by_rule(&self, call: &Call<'_>) -> Option<Verdict> {

@@ -389,8 +389,8 @@ fn the_list_shows_who_is_there() {
     run.assert_code(1);
     assert_eq!(
         run.stdout,
-        "good (stdio) connected\n  mcp__good__echo\n  mcp__good__fail\n\
-         dead (stdio) failed: the program `/no/such/program` was not found\noff (stdio) disabled\n"
+        "good (stdio) connected\n  mcp__good__echo\n  mcp__good__fail\noff (stdio) disabled\n\
+         dead (stdio) failed: the program `/no/such/program` was not found\n"
     );
     let run = tenon().args(["mcp", "list", "--json", "--mcp-config", &config(json!({"good": good}))]).run();
     run.assert_code(0);

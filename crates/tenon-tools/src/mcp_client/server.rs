@@ -9,9 +9,9 @@ use rmcp::model::{
     PaginatedRequestParams, ReadResourceRequest, ReadResourceRequestParams,
 };
 use serde_json::Value;
-use tenon_core::{Args, Cancel, McpServerConfig, McpStatus, ToolCtx, ToolErrorKind, ToolOutcome};
+use tenon_core::{Args, Cancel, McpServerConfig, McpState, McpStatus, ToolCtx, ToolErrorKind, ToolOutcome};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::connection::{Ask, Connection, NoAnswer};
 use super::listing::{self, Listed, MAX_TOOLS};
@@ -24,6 +24,9 @@ const MAX_RESTARTS: u32 = 2;
 const MAX_PAGES: usize = 50;
 /// Between two looks at a list that changes all the time.
 const BETWEEN_LISTINGS: Duration = Duration::from_millis(500);
+
+/// Worded to follow a colon.
+const SWITCHED_OFF: &str = "it is switched off";
 
 pub(super) struct Server {
     pub name: String,
@@ -50,16 +53,24 @@ pub(super) struct Seen {
     pub tools: Vec<Listed>,
     pub has_resources: bool,
     restarts: u32,
+    /// Somebody watches over it: it is started once.
+    supervised: bool,
+    since: Instant,
 }
 
 impl Server {
     pub fn new(name: String, config: McpServerConfig, shared: Arc<Shared>) -> Server {
         let seen = Seen {
-            status: McpStatus::Starting,
+            status: match config.state {
+                McpState::Used => McpStatus::Starting,
+                McpState::Disabled => McpStatus::Disabled,
+            },
             problem: None,
             tools: Vec::new(),
             has_resources: false,
             restarts: 0,
+            supervised: false,
+            since: Instant::now(),
         };
         Server {
             name,
@@ -71,17 +82,32 @@ impl Server {
         }
     }
 
+    /// Whether a supervisor is wanted; the answer is yes once. A server that is switched off has none.
+    pub fn takes_supervisor(&self) -> bool {
+        let mut seen = self.lock_seen();
+        let is_wanted = !seen.supervised && seen.status != McpStatus::Disabled;
+        if is_wanted {
+            seen.supervised = true;
+            seen.since = Instant::now();
+        }
+        is_wanted
+    }
+
+    /// Since when it is starting, if it is.
+    pub fn started_at(&self) -> Option<Instant> {
+        let seen = self.lock_seen();
+        (seen.status == McpStatus::Starting && seen.supervised).then_some(seen.since)
+    }
+
     /// Starts the server, then looks at its tools again whenever it says that they have changed.
     pub async fn supervise(self: Arc<Server>) {
-        let mut link = self.link.lock().await;
-        match self.start().await {
-            Ok(connection) => *link = Link::Up(connection),
-            Err(why) => {
-                let name = &self.name;
-                self.shared.warn(format!("the MCP server `{name}` did not start: {why}"));
-            }
+        let started = self.start_anew(&mut *self.link.lock().await).await;
+        if let Err(why) = started
+            && self.seen().status != McpStatus::Disabled
+        {
+            let name = &self.name;
+            self.shared.warn(format!("the MCP server `{name}` did not start: {why}"));
         }
-        drop(link);
         loop {
             self.changed.notified().await;
             let connection = match &*self.link.lock().await {
@@ -94,6 +120,56 @@ impl Server {
             }
             tokio::time::sleep(BETWEEN_LISTINGS).await;
         }
+    }
+
+    /// In the place of whatever connection there was.
+    async fn start_anew(self: &Arc<Server>, link: &mut Link) -> Result<(), String> {
+        if let Link::Up(connection) = std::mem::replace(link, Link::Down) {
+            connection.close().await;
+        }
+        if self.lock_seen().status == McpStatus::Disabled {
+            return Ok(());
+        }
+        *link = Link::Up(self.start().await?);
+        Ok(())
+    }
+
+    /// The reason why it is not there again, worded to follow a colon; `None` when it is switched off.
+    pub async fn reconnect(self: &Arc<Server>) -> Result<(), Option<String>> {
+        {
+            let mut seen = self.lock_seen();
+            if seen.status == McpStatus::Disabled {
+                return Err(None);
+            }
+            seen.status = McpStatus::Starting;
+            seen.restarts = 0;
+            seen.since = Instant::now();
+        }
+        self.start_anew(&mut *self.link.lock().await).await.map_err(Some)
+    }
+
+    /// Switched off, and without its tools. The connection is closed by [`Server::stop`].
+    pub fn take_down(self: &Arc<Server>) {
+        let before = {
+            let mut seen = self.lock_seen();
+            (seen.status, seen.problem) = (McpStatus::Disabled, None);
+            std::mem::take(&mut seen.tools)
+        };
+        self.shared.remount(self, &before);
+    }
+
+    pub async fn switch_on(self: &Arc<Server>) -> Result<(), String> {
+        {
+            let mut seen = self.lock_seen();
+            if seen.status != McpStatus::Disabled {
+                return Ok(());
+            }
+            seen.status = McpStatus::Starting;
+            seen.supervised = true;
+            seen.restarts = 0;
+            seen.since = Instant::now();
+        }
+        self.start_anew(&mut *self.link.lock().await).await
     }
 
     pub fn seen(&self) -> Seen {
@@ -113,6 +189,10 @@ impl Server {
         let started: Result<Arc<Connection>, String> =
             started.await.unwrap_or_else(|_| Err(format!("it was not ready within {}", seconds(deadline))));
         let mut seen = self.lock_seen();
+        if seen.status == McpStatus::Disabled {
+            seen.tools.clear();
+            return Err(SWITCHED_OFF.to_owned());
+        }
         match &started {
             Ok(_) => (seen.status, seen.problem) = (McpStatus::Connected, None),
             Err(why) => (seen.status, seen.problem) = (McpStatus::Failed, Some(why.clone())),
@@ -239,6 +319,9 @@ impl Server {
     /// The connection, opened anew if the server went. The error is worded to follow a colon.
     async fn connection(self: &Arc<Server>) -> Result<Arc<Connection>, String> {
         let mut link = self.link.lock().await;
+        if self.lock_seen().status == McpStatus::Disabled {
+            return Err(SWITCHED_OFF.to_owned());
+        }
         if let Link::Up(connection) = &*link {
             if connection.is_open() {
                 return Ok(Arc::clone(connection));

@@ -577,6 +577,7 @@ fn a_server_that_the_client_hosts_is_one_like_the_others() {
     runtime().block_on(async {
         let mut bench = Bench::new();
         let servers = bench.start(vec![("own", config(McpConnection::Client))]);
+        servers.start_those_of_client();
         servers.ready(LONG).await;
         assert_eq!(servers.statuses()[0].status, McpStatus::Failed);
         assert_eq!(bench.warnings(), ["the MCP server `own` did not start: no client is connected"]);
@@ -584,6 +585,7 @@ fn a_server_that_the_client_hosts_is_one_like_the_others() {
 
         bench.client = Arc::new(Host);
         let servers = bench.start(vec![("own", config(McpConnection::Client))]);
+        servers.start_those_of_client();
         servers.ready(LONG).await;
         servers.mount(&bench.registry);
         assert_eq!(bench.call("mcp__own__add", json!({ "a": 2, "b": 3 })).await, ToolOutcome::ok("5"));

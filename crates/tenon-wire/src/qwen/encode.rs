@@ -283,7 +283,7 @@ fn shown_server(server: &tenon_core::McpServer) -> McpServer<'_> {
     let status = match server.status {
         tenon_core::McpStatus::Connected => McpStatus::Connected,
         tenon_core::McpStatus::Starting => McpStatus::Connecting,
-        tenon_core::McpStatus::Failed => McpStatus::Disconnected,
+        tenon_core::McpStatus::Failed | tenon_core::McpStatus::Disabled => McpStatus::Disconnected,
     };
     McpServer { name: &server.name, status }
 }

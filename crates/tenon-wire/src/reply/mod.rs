@@ -142,6 +142,17 @@ impl Replies {
         line(&Reply::TranscriptMirror { file_path, entries: [Raw(record)] })
     }
 
+    /// The client gave its request up before there was an answer: in one dialect it hears no more of it, in the
+    /// others that.
+    pub fn control_given_up(&self, id: &str) -> Option<Vec<u8>> {
+        match self.dialect {
+            Dialect::Claude => None,
+            Dialect::Qwen | Dialect::Gemini | Dialect::OpenAi => {
+                Some(self.control_response(id, Err("the request was given up")))
+            }
+        }
+    }
+
     /// A line that could not be read. `number` counts the client's lines from 1.
     pub fn input_error(&self, uuid: Id, number: u64, message: &str) -> Vec<u8> {
         match self.dialect {

@@ -1,0 +1,133 @@
+//! How a client wants its session: hooks that call it back, servers of tools in its process and elsewhere, agents
+//! of its own. Everything is read before anything is changed, so a refused request has changed nothing.
+//!
+//! A client starts the process and answers for it: what it names is meant, as on the command line.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tenon_config::{McpServers, read_client_agents, read_client_mcp_servers};
+use tenon_core::{
+    ErrorClass, Failure, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookWait, McpConnection,
+    McpServerConfig, McpState, McpTrust,
+};
+use tenon_tools::{Rule, mcp_server_word};
+use tenon_wire::input::{ClientHook, Initialize};
+
+use crate::stream_session::StreamHost;
+
+impl StreamHost {
+    pub(crate) fn set_up(&mut self, wanted: &Initialize) -> Result<Value, Failure> {
+        if wanted.effort.is_some() {
+            return Err(refused("`effort` of `initialize` is not in this version"));
+        }
+        let rules = wanted.hooks.iter().map(hook_rule).collect::<Result<Vec<_>, _>>()?;
+        let agents = read_client_agents(&wanted.agents)
+            .map_err(|why| refused(format!("`agents` of `initialize`: {why}")))?;
+        let (servers, mut warnings) = self.servers_of_client(wanted)?;
+        // A failed start is told with every turn; the client is answered all the same.
+        let Ok(live) = self.live() else { return Ok(json!({ "subtype": "initialize" })) };
+        if !rules.is_empty() {
+            live.agent.hooks = live
+                .agent
+                .hooks
+                .with_rules(rules)
+                .map_err(|error| refused(format!("`hooks` of `initialize`: {error}")))?;
+        }
+        for (name, config) in servers {
+            if config.connection == McpConnection::Client {
+                // Its tools are the client's own doing: asking it about each call would ask it twice.
+                let rule = Rule::parse(&format!("mcp__{}", mcp_server_word(&name)));
+                let rule = rule.map_err(|error| refused(error.to_string()))?;
+                live.agent.permissions = live.agent.permissions.allowing(rule);
+            }
+            live.parts.mcp.add(name, config)?;
+        }
+        live.parts.mcp.client_is_there();
+        let args = self.args.clone();
+        let live = self.live()?;
+        if agents.is_empty() {
+            live.offer_helpers();
+        } else {
+            live.parts.agents.retain(|known| agents.iter().all(|agent| agent.name != known.name));
+            live.parts.agents.extend(agents);
+            warnings.extend(self.rebuild(args)?);
+        }
+        let live = self.live()?;
+        live.agent.warnings.extend(warnings);
+        Ok(json!({
+            "subtype": "initialize",
+            "session_id": live.agent.info.session_id,
+            "capabilities": {
+                "can_handle_can_use_tool": true, "can_handle_hook_callback": true,
+                "can_set_permission_mode": true, "can_set_model": true, "can_set_effort": false,
+                "can_get_context_usage": true, "can_get_available_models": true,
+                "can_get_usage_info": true, "can_handle_mcp_message": true,
+            },
+            "commands": [],
+            "agents": live.agent.info.agents,
+            "output_style": "default",
+        }))
+    }
+
+    /// Those in the client's process, and those that are started like configured ones.
+    fn servers_of_client(&self, wanted: &Initialize) -> Result<(McpServers, Vec<String>), Failure> {
+        let (mut servers, mut warnings) = read_client_mcp_servers(&wanted.mcp_servers, &self.here)?;
+        let hosted = wanted.client_mcp_servers.iter().cloned();
+        servers.extend(hosted.map(|name| (name, hosted_by_client())));
+        if self.args.safe_mode && !servers.is_empty() {
+            warnings.push("`--safe-mode` leaves out the MCP servers of the client".to_owned());
+            servers.clear();
+        }
+        for (at, (name, _)) in servers.iter().enumerate() {
+            if !name.chars().any(|c| c.is_ascii_alphanumeric()) {
+                return Err(refused(format!("an MCP server cannot be called `{name}`")));
+            }
+            let word = mcp_server_word(name);
+            if let Some((other, _)) = servers[..at].iter().find(|(other, _)| mcp_server_word(other) == word) {
+                let message =
+                    format!("the MCP servers `{other}` and `{name}` would have tools of the same names");
+                return Err(refused(message));
+            }
+        }
+        Ok((servers, warnings))
+    }
+}
+
+fn hosted_by_client() -> McpServerConfig {
+    McpServerConfig {
+        connection: McpConnection::Client,
+        timeout: None,
+        include_tools: None,
+        exclude_tools: Vec::new(),
+        trust: McpTrust::Believed,
+        state: McpState::Used,
+    }
+}
+
+fn refused(message: impl Into<String>) -> Failure {
+    Failure::new(ErrorClass::Input, message)
+}
+
+fn hook_rule(hook: &ClientHook) -> Result<HookRule, Failure> {
+    let event = HookEvent::parse(&hook.event).ok_or_else(|| {
+        refused(format!("`hooks` of `initialize`: nothing here is called `{}`", hook.event))
+    })?;
+    let called = |callback_id: &String| Hook {
+        run: HookRun::Client {
+            callback_id: callback_id.clone(),
+            timeout: hook.timeout_secs.map(Duration::from_secs),
+        },
+        name: None,
+        status_message: None,
+        wait: HookWait::ForItsAnswer,
+        on_error: None,
+    };
+    Ok(HookRule {
+        event,
+        matcher: hook.matcher.clone().unwrap_or_default(),
+        order: HookOrder::SideBySide,
+        layer: HookLayer::Client,
+        hooks: hook.callback_ids.iter().map(called).collect(),
+    })
+}
