@@ -1,6 +1,10 @@
 //! What the encoders write, seen from outside the crate.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy cannot tell from other functions")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, which clippy cannot tell from other functions"
+)]
 
 #[path = "all/golden.rs"]
 mod golden;
@@ -14,6 +18,8 @@ mod input_schema;
 mod lines;
 #[path = "all/properties.rs"]
 mod properties;
+#[path = "all/replies.rs"]
+mod replies;
 #[path = "all/scenarios.rs"]
 mod scenarios;
 #[path = "all/scenarios_of_tools.rs"]
@@ -22,3 +28,5 @@ mod scenarios_of_tools;
 mod schema;
 #[path = "all/script.rs"]
 mod script;
+#[path = "all/tables.rs"]
+mod tables;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use tenon_wire::{Dialect, EncoderOptions, Format};
 
-use crate::scenarios;
 use crate::script::{options, with_partials};
+use crate::{replies, scenarios};
 
 pub fn folder(dialect: Dialect) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(dialect.name())
@@ -38,25 +38,28 @@ fn every_scenario_reads_as_its_golden_file_in_every_format() {
 fn compare(dialect: Dialect) {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let folder = folder(dialect);
-    let mut expected_files = BTreeSet::new();
-    let mut differing = Vec::new();
+    let mut wanted: Vec<(String, String)> = Vec::new();
     for scenario in scenarios::all() {
         for (suffix, mut options) in formats(dialect) {
             (scenario.adjust)(&mut options);
-            let actual: String = scenario.runs.iter().map(|run| run.encoded_as(dialect, &options)).collect();
-            let file = format!("{}.{suffix}", scenario.name);
-            let path = folder.join(&file);
-            if update {
-                fs::create_dir_all(&folder).unwrap();
-                fs::write(&path, &actual).unwrap();
-            }
-            let golden = fs::read_to_string(&path).unwrap_or_default();
-            if golden != actual || !path.exists() {
-                differing.push(format!("{file}\n  golden: {golden}\n  actual: {actual}"));
-            }
-            expected_files.insert(file);
+            let actual = scenario.runs.iter().map(|run| run.encoded_as(dialect, &options)).collect();
+            wanted.push((format!("{}.{suffix}", scenario.name), actual));
         }
     }
+    wanted.extend(replies::lines(dialect).map(|lines| ("replies.jsonl".to_owned(), lines)));
+    let mut differing = Vec::new();
+    for (file, actual) in &wanted {
+        let path = folder.join(file);
+        if update {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(&path, actual).unwrap();
+        }
+        let golden = fs::read_to_string(&path).unwrap_or_default();
+        if golden != *actual || !path.exists() {
+            differing.push(format!("{file}\n  golden: {golden}\n  actual: {actual}"));
+        }
+    }
+    let expected_files: BTreeSet<String> = wanted.into_iter().map(|(file, _)| file).collect();
     assert!(
         differing.is_empty(),
         "{}: run with `UPDATE_GOLDEN=1` if these are meant:\n{}",
