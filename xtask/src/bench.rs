@@ -14,6 +14,7 @@ use crate::report::{Goal, Row, Unit, print};
 use crate::search::{Searched, searches};
 use crate::serve::{LONG_STREAM_CHUNKS, Scenario, ServerProcess};
 use crate::subject::{Output, Place, Subject};
+use crate::workflow::{Work, measured};
 use crate::{Failure, Verdict};
 
 const RUNS: usize = 30;
@@ -37,6 +38,11 @@ const MANY_RSS_GOAL: f64 = 120e6;
 const MANY_RATE_GOAL: f64 = 0.7;
 /// A search in this process should not lose to starting the program made for it.
 const SEARCH_GOAL_RG: f64 = 1.5;
+/// The engine should not be seen beside a hundred model calls.
+const WORKFLOW_STEPS: usize = 100;
+const WORKFLOW_CPU_GOAL: f64 = 50e-3;
+const WORKFLOW_ITEMS: usize = 1000;
+const WORKFLOW_RSS_GOAL: f64 = 150e6;
 /// Each is hundreds of exchanges already.
 const MANY_ROUNDS: usize = 7;
 
@@ -69,6 +75,7 @@ pub fn run(args: &[String]) -> Result<Verdict, Failure> {
     rows.extend(bench.long_session()?);
     rows.push(bench.many_at_once()?);
     rows.extend(bench.many_in_one_process()?);
+    rows.extend(bench.workflows()?);
     rows.extend(bench.searches()?);
     // Last, when we are at our largest.
     let floor = peak_rss_floor(&place.stderr())?;
@@ -265,6 +272,38 @@ impl Bench<'_> {
                 Goal::AtLeast(MANY_RATE_GOAL),
                 Unit::Ratio,
                 median(bare) / median(ours),
+            ),
+        ])
+    }
+
+    /// A workflow of many steps with a model that answers at once, less one of a single step; and a loop over many
+    /// items, a hundred of them waiting at a time.
+    fn workflows(&self) -> Result<Vec<Row>, Failure> {
+        let stderr = self.place.stderr();
+        let (mut one, mut many, mut items) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..self.runs {
+            one.push(measured(Work::Steps(1), &stderr)?);
+            many.push(measured(Work::Steps(WORKFLOW_STEPS), &stderr)?);
+            items.push(measured(Work::Items(WORKFLOW_ITEMS), &stderr)?);
+        }
+        let cpu = |sample: &Sample| sample.cpu.as_secs_f64();
+        let row = |what, goal, unit, value| {
+            let mut values = vec![Some(value)];
+            values.resize(self.subjects.len(), None);
+            Row { what, goal, unit, values }
+        };
+        Ok(vec![
+            row(
+                "a workflow of 100 steps: CPU beyond one step's",
+                Goal::Below(WORKFLOW_CPU_GOAL),
+                Unit::Time,
+                median_of(&many, cpu) - median_of(&one, cpu),
+            ),
+            row(
+                "forEach over 1,000 items, 100 at once: peak RSS",
+                Goal::Below(WORKFLOW_RSS_GOAL),
+                Unit::Bytes,
+                median_of(&items, |sample| sample.peak_rss_bytes as f64),
             ),
         ])
     }

@@ -15,6 +15,7 @@ mod report;
 mod search;
 mod serve;
 mod subject;
+mod workflow;
 
 use std::process::ExitCode;
 
@@ -41,9 +42,10 @@ fn main() -> ExitCode {
     let done = match command {
         "bench" => bench::run(rest),
         "peers" => peers::run(rest),
-        // Started by the others: the model server, and many runs, each in a process of its own.
+        // Started by the others: the model server, many runs, a workflow, each in a process of its own.
         "serve" => serve::run(rest),
         "many" => many::run(rest),
+        "workflow" => workflow::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

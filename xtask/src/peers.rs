@@ -69,6 +69,11 @@ const JOBS: &[Job] = &[
         what: "clients that leave at any moment, flood, or stop reading for a minute",
         run: full_counts::rough_clients,
     },
+    Job {
+        name: "schedules",
+        what: "every order of every workflow of up to five steps",
+        run: full_counts::schedules,
+    },
     Job { name: "500-runs", what: "many runs in one process keep apart", run: many_runs::run },
     Job {
         name: "promotions",

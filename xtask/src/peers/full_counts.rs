@@ -1,5 +1,5 @@
-//! Tests of `tenon-cli` that start the binary for each case, at their full count; a small count of each belongs to
-//! every change.
+//! Tests that take long at their full count: most start the binary for each case, one goes over every order of every
+//! small graph. A small count of each belongs to every change.
 
 use crate::Failure;
 use crate::peers::workspace::{Binary, cargo_test};
@@ -27,6 +27,11 @@ pub fn rough_clients(_: &Binary) -> Result<(), Failure> {
     )?;
     // Milliseconds.
     at_full_count("60000", "rough_clients::a_client_that_stops_reading_for_a_while_loses_nothing")
+}
+
+/// Every graph of up to five steps.
+pub fn schedules(_: &Binary) -> Result<(), Failure> {
+    at_full_count("5", "every_order::every_order_of_every_small_graph_gives_the_same_results")
 }
 
 fn at_full_count(runs: &str, test: &str) -> Result<(), Failure> {
