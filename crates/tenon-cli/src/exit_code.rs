@@ -5,7 +5,8 @@
 
 use std::process::ExitCode;
 
-use tenon_core::{Ending, Failure, Outcome};
+use tenon_core::{Ending, ErrorClass, Failure, Outcome, Signal, exit_code};
+use tenon_flow::WorkflowStatus;
 use tenon_session::Closed;
 
 use crate::stderr::{Reporter, line};
@@ -46,6 +47,30 @@ pub fn exit_code_of_session(
     match written {
         Written::All => code,
         Written::ReaderGone => code.max(1),
+        Written::Failed(error) => {
+            line(&format!("error[internal]: stdout could not be written: {error}"));
+            code.max(1)
+        }
+    }
+}
+
+/// A run that failed for a reason of its own.
+const GENERAL_FAILURE: u8 = 1;
+
+/// The exit code of a workflow. Failures of its steps are in its result; `failure` is one of the run itself.
+pub fn exit_code_of_flow(status: WorkflowStatus, failure: Option<&Failure>, written: &Written) -> u8 {
+    let code = match (status, failure) {
+        (WorkflowStatus::Completed, None) => 0,
+        (_, Some(failure)) => failure.exit_code(),
+        (WorkflowStatus::BudgetExceeded, None) => exit_code(ErrorClass::Budget),
+        (WorkflowStatus::Cancelled, None) => exit_code(ErrorClass::Interrupted(Signal::Int)),
+        (WorkflowStatus::Failed | WorkflowStatus::Partial | WorkflowStatus::Suspended, None) => {
+            GENERAL_FAILURE
+        }
+    };
+    match written {
+        Written::All => code,
+        Written::ReaderGone => 1,
         Written::Failed(error) => {
             line(&format!("error[internal]: stdout could not be written: {error}"));
             code.max(1)

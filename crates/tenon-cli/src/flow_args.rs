@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::args::RunArgs;
 
 #[derive(Debug, Subcommand)]
 pub enum FlowCommand {
@@ -15,6 +17,33 @@ pub enum FlowCommand {
         #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
         format: ReportFormat,
     },
+    /// Run a document. Exit 0 if it completed, 1 if a step failed
+    #[command(override_usage = "tenon flow run [OPTIONS] FILE [CONTEXT]...")]
+    Run(FlowRunArgs),
+}
+
+/// Words are the document and what every step is to know.
+#[derive(Debug, Args)]
+pub struct FlowRunArgs {
+    /// A value for the document's `inputs`
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Workflow")]
+    pub input: Vec<String>,
+    /// All of them: a JSON object
+    #[arg(long, value_name = "JSON|@FILE", help_heading = "Workflow")]
+    pub inputs: Option<String>,
+    /// The run's own id [default: `run_` and 16 digits]
+    #[arg(long, value_name = "ID", help_heading = "Workflow")]
+    pub run_id: Option<String>,
+    /// Steps at a time, where the document does not say [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Workflow")]
+    pub max_concurrency: Option<u32>,
+    /// Keep nothing of the run on disk; in this version no run is kept
+    #[arg(long, help_heading = "Workflow")]
+    pub no_journal: bool,
+    #[arg(long, hide = true)]
+    pub coordinator: bool,
+    #[command(flatten)]
+    pub run: Box<RunArgs>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -10,11 +10,12 @@ use tenon_flow::{Diagnostic, LoadError, LoadOptions, LoadedWorkflow, load};
 use crate::flow_args::{FlowCommand, ReportFormat};
 use crate::manual::print;
 use crate::stderr::{Level, Reporter};
-use crate::surroundings;
+use crate::{flow_run, surroundings};
 
 pub fn main(command: FlowCommand) -> u8 {
     match command {
         FlowCommand::Validate { files, format } => validate(&files, format),
+        FlowCommand::Run(args) => flow_run::main(args),
     }
 }
 

@@ -14,6 +14,15 @@ pub fn can_be_written(folder: &Path) -> bool {
     nearest.is_dir() && answer == 0
 }
 
+/// How many characters fit into a line of the terminal behind stderr; `None` when there is none.
+pub fn terminal_width() -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    #[expect(unsafe_code, reason = "the standard library knows no sizes of terminals")]
+    // SAFETY: the request fills in a `winsize`, which outlives the call.
+    let answer = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) };
+    (answer == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
 /// How far local time is ahead of UTC at a moment, both in seconds; 0 where nobody knows.
 pub fn utc_offset_at(unix_seconds: i64) -> i64 {
     let time: libc::time_t = unix_seconds;

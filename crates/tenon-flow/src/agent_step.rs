@@ -42,7 +42,7 @@ const BETWEEN_TURNS: &str = "\n\n";
 /// Which model a step asks.
 pub trait StepModels: Send + Sync {
     /// `retries` is how often one request may be repeated after a transport error, where the document says so.
-    fn model(&self, wish: &ModelWish, retries: Option<u32>) -> Result<NamedModel, String>;
+    fn model(&self, wish: &ModelWish, retries: Option<u32>) -> Result<NamedModel, Failure>;
 }
 
 /// What steps are made of.
@@ -60,6 +60,8 @@ pub struct StepParts {
     pub context: Option<String>,
     /// For `options.isolation`.
     pub worktrees: Option<Worktrees>,
+    /// A call that is denied fails its step.
+    pub fail_on_denied: bool,
     /// The run's place in a distributed trace, when there is one.
     pub trace: Option<TraceContext>,
     /// Where the agents' own events go besides: telemetry.
@@ -150,7 +152,7 @@ impl AgentSteps {
         let parts = &self.parts;
         let model = match parts.models.model(&request.model, request.transport_retries) {
             Ok(model) => model,
-            Err(why) => return failed(StepError::new(StepErrorClass::Config, why)),
+            Err(failure) => return failed(as_step_error(&failure)),
         };
         let (folder, permissions) = match self.workplace(worktree) {
             Ok(place) => place,
@@ -196,6 +198,7 @@ impl AgentSteps {
             stop,
             trace: parts.trace.as_ref().map(|trace| trace.call(&key.to_string()).agent()),
         });
+        assigned.fail_on_denied = parts.fail_on_denied;
         if let Some(subagents) = parts.subagents.as_ref().filter(|_| wants_helpers(agent)) {
             subagents.offer_to(&mut assigned);
         }

@@ -1,4 +1,4 @@
-//! The tools that a document's agents list: are they there, and can they run in the present mode?
+//! What a document's agents ask for by name, tools and models: are the tools there, and can they run in the present mode?
 //!
 //! A list restricts, it never grants. A document that lists what it cannot have would only find out in the middle of a run, so
 //! this is asked before the first model call.
@@ -41,6 +41,29 @@ pub fn unusable_tools(
         }
     });
     found
+}
+
+/// Calls `see` with every model that steps and agents name, into loops and included workflows.
+pub fn each_model(flow: &LoadedWorkflow, see: &mut impl FnMut(&str)) {
+    models_of(&flow.steps, see);
+    in_steps(&flow.steps, "", &mut |_, agent| {
+        if let Some(model) = &agent.spec.model {
+            see(model);
+        }
+    });
+}
+
+fn models_of(steps: &[LoadedStep], see: &mut impl FnMut(&str)) {
+    for step in steps {
+        if let Some(model) = &step.spec.model {
+            see(model);
+        }
+        match &step.body {
+            StepBody::Agent => {}
+            StepBody::Include(included) => models_of(&included.steps, see),
+            StepBody::Loop(repeated) => models_of(&repeated.steps, see),
+        }
+    }
 }
 
 /// Calls `see` for the agents of all steps, with the steps' names, into loops and included workflows.

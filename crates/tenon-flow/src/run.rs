@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use tenon_agent::{AgentTemplate, Audience, Background, Limits, Lineage, NamedModel, OwnTools};
 use tenon_core::{
-    Budget, Cancel, Id, IdSource, ModelClient, Models, NoBudget, NoClient, NoSink, Reasoning, RunInfo,
-    SandboxState, Tool,
+    Budget, Cancel, Failure, Id, IdSource, ModelClient, Models, NoBudget, NoClient, NoSink, Reasoning,
+    RunInfo, SandboxState, Tool,
 };
 use tenon_tools::{Hooks, PermissionOptions, Permissions, Registry, RuleError, TakenName};
 
@@ -205,6 +205,7 @@ impl FlowRun {
             subagents: None,
             context: self.context,
             worktrees: None,
+            fail_on_denied: false,
             trace: None,
             sink: Arc::new(NoSink),
         };
@@ -218,7 +219,7 @@ impl FlowRun {
 struct ByName(NamedModel);
 
 impl StepModels for ByName {
-    fn model(&self, wish: &ModelWish, _retries: Option<u32>) -> Result<NamedModel, String> {
+    fn model(&self, wish: &ModelWish, _retries: Option<u32>) -> Result<NamedModel, Failure> {
         let name = wish.named().unwrap_or(&self.0.name).to_owned();
         Ok(NamedModel { client: Arc::clone(&self.0.client), name })
     }

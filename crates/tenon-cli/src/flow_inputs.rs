@@ -1,0 +1,119 @@
+//! `--input NAME=VALUE` and `--inputs JSON|@FILE`: the object that a document's `inputs` describe. Checked before anything
+//! is asked of a model.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use tenon_core::{ErrorClass, Failure};
+use tenon_flow::{JsonText, LoadedWorkflow};
+
+use crate::flow_usage::Asked;
+use crate::input::read_text_file;
+
+pub fn read(asked: &Asked, flow: &LoadedWorkflow, started_in: &Path) -> Result<JsonText, Failure> {
+    let mut inputs = whole(asked.inputs.as_deref(), started_in)?;
+    let schema = flow.workflow.inputs.as_ref();
+    for given in &asked.input {
+        let (name, value) = given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+            bad(format!("`--input {given}` is not `NAME=VALUE`"), "as in `--input topic=cats`")
+        })?;
+        inputs.insert(name.to_owned(), typed(value, property(schema, name)));
+    }
+    let Some(schema) = &flow.inputs else {
+        return match inputs.keys().next() {
+            None => Ok(JsonText::of(&Value::Object(inputs))),
+            Some(name) => Err(bad(
+                format!("the document has no inputs, and `{name}` was given"),
+                "`inputs:` in the document describes them by a JSON Schema",
+            )),
+        };
+    };
+    let text = Value::Object(inputs).to_string();
+    let checked = schema.check(&text).map_err(|rejection| {
+        bad(
+            format!("the inputs do not fit the document: {}", rejection.told().replace('\n', "; ")),
+            "give them with `--input NAME=VALUE` or `--inputs '{…}'`",
+        )
+    })?;
+    Ok(JsonText::from(checked))
+}
+
+fn whole(given: Option<&str>, started_in: &Path) -> Result<Map<String, Value>, Failure> {
+    let Some(given) = given else { return Ok(Map::new()) };
+    let text = match given.trim().strip_prefix('@') {
+        Some(file) => read_text_file(Path::new(file), started_in, "--inputs")?,
+        None => given.to_owned(),
+    };
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(bad("`--inputs` is not a JSON object", "as in `--inputs '{\"topic\":\"cats\"}'`")),
+        Err(error) => Err(bad(format!("`--inputs` is not JSON: {error}"), "`@FILE` reads a file")),
+    }
+}
+
+/// The part of the schema that describes one input.
+fn property<'a>(schema: Option<&'a Value>, name: &str) -> Option<&'a Value> {
+    schema?.get("properties")?.get(name)
+}
+
+/// By the type that the schema gives: text where text is wanted, JSON where anything else is. Where it gives none, JSON if it
+/// is JSON.
+fn typed(value: &str, schema: Option<&Value>) -> Value {
+    let types: Vec<&str> = match schema.and_then(|schema| schema.get("type")) {
+        Some(Value::String(one)) => vec![one],
+        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let text = || Value::from(value);
+    if types == ["string"] {
+        return text();
+    }
+    match serde_json::from_str::<Value>(value) {
+        // A number that may be text too: `"type": ["string", "null"]` wants the text of `7`.
+        Ok(parsed) if types.contains(&"string") && !types.contains(&type_of(&parsed)) => text(),
+        Ok(parsed) => parsed,
+        Err(_) => text(),
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_i64() || number.is_u64() => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn bad(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+    Failure::new(ErrorClass::Input, message).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_read_by_the_type_that_is_wanted() {
+        let table = [
+            ("7", json!({"type": "string"}), json!("7")),
+            ("7", json!({"type": "integer"}), json!(7)),
+            ("7", json!({"type": ["string", "null"]}), json!("7")),
+            ("null", json!({"type": ["string", "null"]}), json!(null)),
+            ("true", json!({"type": "boolean"}), json!(true)),
+            ("yes", json!({"type": "boolean"}), json!("yes")),
+            ("[1,2]", json!({"type": "array"}), json!([1, 2])),
+            ("{\"a\":1}", json!({}), json!({"a": 1})),
+            ("plain text", json!({}), json!("plain text")),
+            ("", json!({"type": "string"}), json!("")),
+        ];
+        for (value, schema, wanted) in table {
+            assert_eq!(typed(value, Some(&schema)), wanted, "{value} {schema}");
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! What a person sees of a workflow while it runs: on a terminal one line for each step under way, drawn again and again below
+//! the steps that are over; elsewhere a line when a step starts and one when it ends. Never a payload.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tenon_flow::{
+    CallPhase, FlowEvent, FlowEventData, Report, StepReport, StepStatus, TurnPhase, WorkflowOutcome,
+    WorkflowStatus,
+};
+
+use crate::stderr::{Level, Reporter, harmless, line};
+use crate::sys;
+
+/// Times are shown in seconds.
+const TICK: Duration = Duration::from_secs(1);
+/// More would only flicker.
+const MIN_BETWEEN_DRAWINGS: Duration = Duration::from_millis(80);
+/// Lines that are drawn at once; a screen has an end.
+const MAX_LINES: usize = 12;
+/// Where the width of a terminal is not known.
+const USUAL_WIDTH: usize = 80;
+
+pub struct Progress {
+    reporter: Reporter,
+    style: Style,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Silent,
+    Lines,
+    /// Drawn again in place.
+    Live,
+}
+
+#[derive(Default)]
+struct State {
+    running: BTreeMap<String, Running>,
+    /// In the order in which steps started.
+    next: u64,
+    /// Lines that are drawn now.
+    drawn: usize,
+    drawn_at: Option<Instant>,
+}
+
+struct Running {
+    order: u64,
+    agent: Option<String>,
+    since: Instant,
+    /// Of a loop: how many rounds or items are over.
+    counted: Option<(u32, u32)>,
+    doing: String,
+}
+
+impl Progress {
+    pub fn new(reporter: Reporter) -> Progress {
+        let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+        let style = match (reporter.level, reporter.is_terminal && !is_ci) {
+            (Level::Quiet, _) => Style::Silent,
+            // A line for everything would be drawn over.
+            (Level::Normal, true) => Style::Live,
+            (Level::Normal | Level::Verbose, _) => Style::Lines,
+        };
+        Progress { reporter, style, state: Mutex::default() }
+    }
+
+    /// Draws the seconds as they pass. It ends with the run.
+    pub async fn tick(self: Arc<Self>) {
+        if self.style != Style::Live {
+            return;
+        }
+        let mut ticks = tokio::time::interval(TICK);
+        loop {
+            ticks.tick().await;
+            self.draw(&mut self.state());
+        }
+    }
+
+    pub fn see(&self, event: &FlowEvent) {
+        let step = event.step_id.as_deref().unwrap_or_default();
+        let mut state = self.state();
+        match &event.data {
+            FlowEventData::WorkflowStart(start) => {
+                let plural = if start.total == 1 { "" } else { "s" };
+                self.say(&mut state, &format!("workflow `{}`: {} step{plural}", start.name, start.total));
+            }
+            FlowEventData::StepStart(start) => {
+                let counted = start.items.or(start.max_iterations).map(|of| (0, of));
+                let agent = event.agent.clone();
+                if self.style == Style::Lines {
+                    let by = agent.as_deref().map(|agent| format!(" ({agent})")).unwrap_or_default();
+                    self.say(&mut state, &format!("step {step}: started{by}"));
+                }
+                let order = state.next;
+                state.next += 1;
+                let (since, doing) = (Instant::now(), String::new());
+                state.running.insert(step.to_owned(), Running { order, agent, since, counted, doing });
+            }
+            FlowEventData::StepProgress(progress) => {
+                if let Some(running) = state.running.get_mut(step) {
+                    running.counted = Some((progress.done, progress.of));
+                }
+                if self.style == Style::Lines && self.reporter.level == Level::Verbose {
+                    self.say(&mut state, &format!("step {step}: {} of {}", progress.done, progress.of));
+                }
+            }
+            FlowEventData::StepEnd(report) => {
+                state.running.remove(step);
+                self.say(&mut state, &ended(step, report));
+            }
+            FlowEventData::StepSkipped(skipped) => {
+                self.say(
+                    &mut state,
+                    &format!("step {step}: {} ({})", skipped.status.name(), skipped.message),
+                );
+            }
+            FlowEventData::AgentTurn(turn) => {
+                let doing = match turn.phase {
+                    TurnPhase::Request => format!("asks {}", turn.model),
+                    TurnPhase::Response => String::new(),
+                };
+                self.does(&mut state, step, doing);
+            }
+            FlowEventData::ToolCall(call) => {
+                match call.phase {
+                    CallPhase::Start => self.does(&mut state, step, format!("runs {}", call.tool_name)),
+                    CallPhase::End => self.does(&mut state, step, String::new()),
+                }
+                if self.reporter.level == Level::Verbose && call.phase == CallPhase::End {
+                    let verdict = if call.is_error == Some(true) { "failed" } else { "done" };
+                    let ms = call.duration_ms.unwrap_or_default();
+                    self.say(&mut state, &format!("step {step}: {} {verdict} in {ms} ms", call.tool_name));
+                }
+            }
+            FlowEventData::Message(message) => {
+                self.say(&mut state, &format!("warning: {}{}", of_step(step), message.text));
+            }
+            FlowEventData::Error(error) => {
+                let again = match error.retry_after_ms {
+                    Some(0) => "; it is tried again".to_owned(),
+                    Some(ms) => format!("; it is tried again in {:.1} s", ms as f64 / 1000.0),
+                    None => String::new(),
+                };
+                self.say(&mut state, &format!("warning: {}{}{again}", of_step(step), error.error.message));
+            }
+            FlowEventData::WorkflowEnd(report) => self.end(&mut state, report),
+            FlowEventData::PlanReady(_) | FlowEventData::Output(_) => {}
+        }
+        self.draw(&mut state);
+    }
+
+    /// The last words: why it failed, whatever the level, or what it used.
+    pub fn finish(&self, outcome: Option<&WorkflowOutcome>) {
+        self.clear(&mut self.state());
+        let Some(outcome) = outcome.filter(|outcome| outcome.status == WorkflowStatus::Completed) else {
+            return;
+        };
+        if self.reporter.is_terminal && self.reporter.level >= Level::Normal {
+            let cost = outcome.spent.cost_usd.map_or("cost unknown".to_owned(), |cost| format!("${cost:.4}"));
+            let seconds = outcome.duration_ms as f64 / 1000.0;
+            line(&format!("{} tokens · {cost} · {seconds:.1} s", outcome.spent.usage.total));
+        }
+    }
+
+    /// A run that did not complete says so, also to those who want to hear of errors only.
+    fn end(&self, state: &mut State, report: &Report) {
+        self.clear(state);
+        state.running.clear();
+        if report.status == WorkflowStatus::Completed {
+            return;
+        }
+        let counts = counts(report);
+        if !counts.is_empty() {
+            line(&format!("workflow {}: {counts}", report.status.name().replace('_', " ")));
+        }
+        if let Some(error) = &report.error {
+            line(&format!("error[{}]: {}", error.class, error.message));
+            if let Some(hint) = &error.hint {
+                line(&format!("hint: {hint}"));
+            }
+        }
+    }
+
+    fn does(&self, state: &mut State, step: &str, doing: String) {
+        if let Some(running) = state.running.get_mut(step) {
+            running.doing = doing;
+        }
+    }
+
+    /// A line that stays.
+    fn say(&self, state: &mut State, text: &str) {
+        if self.style == Style::Silent {
+            return;
+        }
+        self.clear(state);
+        line(text);
+    }
+
+    fn clear(&self, state: &mut State) {
+        if state.drawn > 0 {
+            // Up to the first line of the drawing, and everything below it away.
+            let _ = write!(std::io::stderr().lock(), "\x1b[{}A\r\x1b[J", state.drawn);
+            state.drawn = 0;
+            state.drawn_at = None;
+        }
+    }
+
+    fn draw(&self, state: &mut State) {
+        let is_soon = state.drawn_at.is_some_and(|at| at.elapsed() < MIN_BETWEEN_DRAWINGS);
+        if self.style != Style::Live || is_soon {
+            return;
+        }
+        self.clear(state);
+        let width = sys::terminal_width().unwrap_or(USUAL_WIDTH);
+        let text = drawing(state, width);
+        state.drawn = text.len();
+        state.drawn_at = Some(Instant::now());
+        let mut stderr = std::io::stderr().lock();
+        for shown in text {
+            // When stderr is gone there is nobody left to tell.
+            let _ = writeln!(stderr, "{shown}");
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One line for each step under way, none longer than the screen is wide.
+fn drawing(state: &State, width: usize) -> Vec<String> {
+    let mut steps: Vec<(&String, &Running)> = state.running.iter().collect();
+    steps.sort_by_key(|(_, running)| running.order);
+    let more = steps.len().saturating_sub(MAX_LINES);
+    let mut lines: Vec<String> = steps
+        .iter()
+        .take(MAX_LINES)
+        .map(|(step, running)| {
+            let mut shown = format!("… {step}");
+            if let Some(agent) = &running.agent {
+                shown.push_str(&format!(" ({agent})"));
+            }
+            if let Some((done, of)) = running.counted {
+                shown.push_str(&format!(" {done}/{of}"));
+            }
+            shown.push_str(&format!(" {} s", running.since.elapsed().as_secs()));
+            if !running.doing.is_empty() {
+                shown.push_str(&format!(" · {}", running.doing));
+            }
+            // One less: a line that fills the last column makes some terminals go to the next.
+            harmless(&shown).chars().take(width.saturating_sub(1)).collect()
+        })
+        .collect();
+    if more > 0 {
+        lines.push(format!("… and {more} more"));
+    }
+    lines
+}
+
+fn ended(step: &str, report: &StepReport) -> String {
+    let seconds = report.duration_ms as f64 / 1000.0;
+    match (&report.error, report.status) {
+        (Some(error), StepStatus::Failed) => {
+            format!("step {step}: failed after {seconds:.1} s: {}", error.message)
+        }
+        (_, status) => format!("step {step}: {} in {seconds:.1} s", status.name()),
+    }
+}
+
+fn of_step(step: &str) -> String {
+    if step.is_empty() { String::new() } else { format!("step {step}: ") }
+}
+
+/// `2 completed, 1 failed`
+fn counts(report: &Report) -> String {
+    let all = [StepStatus::Completed, StepStatus::Failed, StepStatus::Cancelled, StepStatus::Skipped];
+    let counted = all.iter().filter_map(|status| {
+        let n = report.steps.0.iter().filter(|(_, step)| step.status == *status).count();
+        (n > 0).then(|| format!("{n} {}", status.name()))
+    });
+    counted.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawing_has_a_line_for_each_step_and_an_end() {
+        let mut state = State::default();
+        for n in 0..15_u64 {
+            state.running.insert(
+                format!("step{n}"),
+                Running {
+                    order: n,
+                    agent: Some("coder".into()),
+                    since: Instant::now(),
+                    counted: (n == 1).then_some((3, 10)),
+                    doing: if n == 0 { "runs \x1b[31mbash".into() } else { String::new() },
+                },
+            );
+        }
+        let lines = drawing(&state, 40);
+        assert_eq!(lines.len(), MAX_LINES + 1);
+        assert_eq!(lines[0], "… step0 (coder) 0 s · runs \\u{1b}[31mba");
+        assert_eq!(lines[1], "… step1 (coder) 3/10 0 s");
+        assert_eq!(lines[MAX_LINES], "… and 3 more");
+        assert!(lines.iter().all(|line| line.chars().count() < 40));
+    }
+}

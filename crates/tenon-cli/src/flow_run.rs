@@ -1,0 +1,406 @@
+//! `tenon flow run`: a document, its inputs and its surroundings put together, run, and shown.
+//!
+//! What steps are made of comes from the plan of a single run (`plan.rs`), so flags and settings mean the same. Which flags a
+//! workflow takes is in `flow_usage.rs`, what its inputs are in `flow_inputs.rs`, what is shown while it runs in
+//! `flow_progress.rs`, and what goes to stdout in `flow_output.rs`.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenon_agent::{AgentTemplate, Audience, NamedModel, Stop};
+use tenon_config::{ChoiceError, Loaded, ModelFlags, choose_model};
+use tenon_core::{ErrorClass, Failure, Id, IdSource, NoClient, NoSink, Price, Rates};
+use tenon_flow::{
+    FlowEmitter, FlowSink, FolderTools, LoadError, LoadedWorkflow, ModelPrice, ModelWish, Report, RunLimits,
+    RunSpec, StepModels, StepParts, StopRun, WorkflowOutcome, WorkflowStatus, Worktrees, load,
+    unusable_tools,
+};
+use tenon_wire::Format;
+
+use crate::args::{OutputFormat, RunArgs};
+use crate::exit_code::exit_code_of_flow;
+use crate::flow_args::FlowRunArgs;
+use crate::flow_output::FlowOutput;
+use crate::flow_progress::Progress;
+use crate::flow_usage::{self, Asked};
+use crate::model::Connections;
+use crate::plan::{AskedBy, Identity, Plan, Planned};
+use crate::session::Origin;
+use crate::stderr::Reporter;
+use crate::stdin::{self, Piped};
+use crate::stdout::Stdout;
+use crate::telemetry::Telemetry;
+use crate::work_folder::WorkFolders;
+use crate::{cli_settings, client_marks, flow_command, flow_inputs, run, signals, surroundings};
+
+/// Digits of a run's id that are random.
+const RUN_ID_BYTES: usize = 8;
+
+pub fn main(args: FlowRunArgs) -> u8 {
+    let asked = match flow_usage::check(args) {
+        Ok(asked) => asked,
+        Err(error) => return run::usage_error(&error),
+    };
+    let reporter = run::reporter(&asked.run);
+    let runtime = match run::runtime() {
+        Ok(runtime) => runtime,
+        Err(failure) => {
+            reporter.failure(&failure);
+            return failure.exit_code();
+        }
+    };
+    let code = runtime.block_on(run_flow(asked, reporter));
+    // A thread that still reads stdin must not hold up the end.
+    runtime.shutdown_background();
+    code
+}
+
+async fn run_flow(asked: Asked, reporter: Reporter) -> u8 {
+    let stop = Stop::default();
+    signals::listen(stop.clone());
+    let ids = match identity() {
+        Ok(ids) => ids,
+        Err(failure) => {
+            reporter.failure(&failure);
+            return failure.exit_code();
+        }
+    };
+    let run_id = asked.run_id.clone().unwrap_or_else(|| run_id_of(ids.session));
+    reporter.note(&format!("run: {run_id}"));
+    let stdout = Arc::new(Stdout::for_lines(reporter, stop.clone()));
+    let progress = Arc::new(Progress::new(reporter));
+    let output = Arc::new(FlowOutput::new(Arc::clone(&stdout), asked.format, Arc::clone(&progress)));
+    let events = Arc::new(FlowEmitter::new(&run_id, Arc::clone(&output) as Arc<dyn FlowSink>));
+    let here = surroundings::collect(asked.run.cwd.as_deref());
+    let mut warnings = Vec::new();
+    let loaded = run::load_settings(&asked.run, &here);
+    let settings = loaded.as_ref().ok().map(|loaded| &loaded.settings);
+    let telemetry = Telemetry::start(&asked.run, settings, &here, &ids, &mut warnings);
+    let surrounding = Surrounding { stop: &stop, reporter, ids: &ids, telemetry: &telemetry };
+    let prepared = match loaded {
+        Ok(loaded) => prepare(&asked, loaded, &run_id, &surrounding, &mut warnings).await,
+        Err(failure) => Err(failure),
+    };
+    let ended = match prepared {
+        Ok(prepared) => prepared.go(events, &stop, &progress).await,
+        Err(failure) => {
+            warnings.iter().for_each(|warning| reporter.warn(warning));
+            let status = match failure.class {
+                ErrorClass::Interrupted(_) => WorkflowStatus::Cancelled,
+                _ => WorkflowStatus::Failed,
+            };
+            output.failed_early(&events, Report::failed_early(&run_id, &failure, status));
+            Ended { failure: Some(failure), status, outcome: None }
+        }
+    };
+    let written = stdout.finish();
+    progress.finish(ended.outcome.as_ref());
+    let code = exit_code_of_flow(ended.status, ended.failure.as_ref(), &written);
+    telemetry.finish(reporter).await;
+    code
+}
+
+/// What is there whatever the document says.
+struct Surrounding<'a> {
+    stop: &'a Stop,
+    reporter: Reporter,
+    ids: &'a Identity,
+    telemetry: &'a Telemetry,
+}
+
+/// A run that is about to begin.
+struct Prepared {
+    spec: RunSpec,
+    parts: StepParts,
+    planned: Rest,
+}
+
+/// What is put away after the run.
+struct Rest {
+    ending: crate::plan::Ending,
+    hooks: tenon_tools::Hooks,
+    recorder: Option<Arc<tenon_model::Recorder>>,
+    scratch: PathBuf,
+    /// Steps are made from what it holds.
+    _registry: tenon_tools::Registry,
+}
+
+struct Ended {
+    status: WorkflowStatus,
+    /// Why it ended as it did, when that was not up to the steps.
+    failure: Option<Failure>,
+    outcome: Option<WorkflowOutcome>,
+}
+
+/// Everything that can be wrong is found here, before the first model call.
+async fn prepare(
+    asked: &Asked,
+    mut loaded: Loaded,
+    run_id: &str,
+    around: &Surrounding<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Prepared, Failure> {
+    let started_in = surroundings::started_in();
+    let here = surroundings::collect(asked.run.cwd.as_deref());
+    let flow = Arc::new(read_document(&started_in, &asked.file, around.reporter)?);
+    let inputs = flow_inputs::read(asked, &flow, &started_in)?;
+    let context = context(asked, around.stop, warnings).await?;
+    warnings.extend(loaded.warnings.iter().cloned());
+    for (model, price) in &flow.workflow.prices {
+        // What somebody set up for this machine is stronger than what a document says.
+        loaded.settings.prices.entry(model.clone()).or_insert_with(|| price_of(price));
+    }
+    let mut args = asked.run.clone();
+    // Nothing of a workflow is a session.
+    args.no_session = true;
+    let settings_limit = loaded.settings.limits.budget_usd().at_most();
+    args.max_budget_usd = tightest(args.max_budget_usd, settings_limit, flow.workflow.budget.max_usd);
+    let wall_time = cli_settings::limits(&args, &loaded.settings)?.wall_time;
+    let is_forced = args.model.is_some();
+    let named = if is_forced { Vec::new() } else { named_models(&flow) };
+    let flags = ModelFlags {
+        model: args.model.as_deref(),
+        base_url: args.base_url.as_deref(),
+        api_key_env: args.api_key_env.as_deref(),
+        auth_type: args.auth_type.as_deref(),
+    };
+    if args.replay.is_none()
+        && let Err(ChoiceError::NoCredentials { .. }) = choose_model(flags, &loaded.settings, &here.env)
+        && let Some(first) = named.first()
+    {
+        // A document that names all its models needs no default.
+        args.model = Some(first.clone());
+    }
+    let max_usd = args.max_budget_usd.filter(|limit| *limit >= 0.0);
+    let plan = Plan {
+        args: &args,
+        here: &here,
+        loaded,
+        format: if asked.format == OutputFormat::Text { Format::Text } else { Format::Json },
+        reporter: around.reporter,
+        stdin_is_terminal: false,
+        stop: around.stop,
+        ids: around.ids,
+        telemetry: around.telemetry,
+        origin: Origin::New,
+        client: Arc::new(NoClient),
+        asked: AskedBy::Client,
+        mirror: None,
+        other_models: named,
+    };
+    let Planned { mut agent, ending, connections, recorder, own_tools, folders, subagents, memory } =
+        plan.planned(warnings).await?;
+    if let Some(unusable) = unusable_tools(&flow, &agent.registry, &agent.permissions).into_iter().next() {
+        ending.mcp.stop().await;
+        return Err(Failure::new(
+            ErrorClass::Input,
+            format!(
+                "the step `{}` lists the tool `{}`, and {}",
+                unusable.step, unusable.tool, unusable.reason
+            ),
+        )
+        .hint(unusable.hint));
+    }
+    agent.audience = if asked.run.include_partial_messages { Audience::Live } else { Audience::Whole };
+    let models = ModelsOfRun { connections, default: agent.info.model.clone(), is_forced };
+    let scratch = std::env::temp_dir().join(format!("tenon-{}", around.ids.source.next()));
+    let worktrees = Worktrees {
+        folder: agent.info.cwd.clone(),
+        scratch: scratch.clone(),
+        environment: git_environment(&args, &folders),
+        work_in: work_in(Arc::clone(&folders)),
+    };
+    let registry = agent.registry.clone();
+    let parts = StepParts {
+        template: AgentTemplate::of(&agent, own_tools),
+        registry: registry.clone(),
+        models: Arc::new(models),
+        memory,
+        subagents,
+        context,
+        worktrees: Some(worktrees),
+        fail_on_denied: args.fail_on_denied,
+        trace: around.telemetry.trace(),
+        sink: around.telemetry.watch(Arc::new(NoSink)),
+    };
+    let mut spec = RunSpec::new(flow, run_id, inputs);
+    spec.limits =
+        RunLimits { max_concurrency: asked.max_concurrency, wall_time_ms: wall_time.map(millis), max_usd };
+    let planned = Rest { ending, hooks: agent.hooks, recorder, scratch, _registry: registry };
+    Ok(Prepared { spec, parts, planned })
+}
+
+impl Prepared {
+    async fn go(self, events: Arc<FlowEmitter>, stop: &Stop, progress: &Arc<Progress>) -> Ended {
+        let Prepared { spec, parts, planned } = self;
+        let stop_run = StopRun { cancel: stop.cancel().clone(), ..StopRun::default() };
+        let ticking = tokio::spawn(Arc::clone(progress).tick());
+        let outcome = tenon_flow::run(spec, parts, events, stop_run).await;
+        ticking.abort();
+        let Rest { ending, hooks, recorder, scratch, _registry } = planned;
+        let mut failure = (outcome.status == WorkflowStatus::Cancelled).then(|| stop.failure());
+        let mut status = outcome.status;
+        if let Some(Err(error)) = recorder.map(|recorder| recorder.check()) {
+            failure.get_or_insert(Failure::from(error));
+            status = WorkflowStatus::Failed;
+        }
+        hooks.finish().await;
+        ending.mcp.stop().await;
+        remove_empty(&scratch);
+        Ended { status, failure, outcome: Some(outcome) }
+    }
+}
+
+fn read_document(started_in: &Path, file: &Path, reporter: Reporter) -> Result<LoadedWorkflow, Failure> {
+    let flow = load(&started_in.join(file), &flow_command::load_options()).map_err(|error| match &error {
+        LoadError::Unreadable { .. } => Failure::new(ErrorClass::Input, error.to_string()),
+        LoadError::Invalid(found) => {
+            found.iter().for_each(|problem| crate::stderr::line(&problem.to_string()));
+            Failure::new(ErrorClass::Config, error.to_string())
+                .hint(format!("`tenon flow validate {}` shows everything that is wrong", file.display()))
+        }
+    })?;
+    flow.warnings.iter().for_each(|warning| reporter.note(&warning.to_string()));
+    Ok(flow)
+}
+
+/// What every step is to know: stdin, then the words after the document.
+async fn context(asked: &Asked, stop: &Stop, warnings: &mut Vec<String>) -> Result<Option<String>, Failure> {
+    let is_terminal = std::io::stdin().is_terminal();
+    // The document is the task, so stdin is something besides, as with a prompt.
+    let patience = stdin::patience(asked.run.stdin, true, asked.reads_stdin, is_terminal);
+    let Piped { text, warning } = stdin::read(patience, stop).await?;
+    warnings.extend(warning);
+    let piped = text.trim_end_matches(['\n', '\r']);
+    let given = asked.context.as_deref().unwrap_or_default();
+    Ok(match (piped.trim().is_empty(), given.trim().is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(given.to_owned()),
+        (false, true) => Some(piped.to_owned()),
+        (false, false) => Some(format!("{piped}\n\n{given}")),
+    })
+}
+
+/// The models that the document's steps and agents name, each once.
+fn named_models(flow: &LoadedWorkflow) -> Vec<String> {
+    let mut names = Vec::new();
+    tenon_flow::each_model(flow, &mut |name| {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    });
+    names
+}
+
+/// The run's own model, and those that steps name.
+struct ModelsOfRun {
+    connections: Connections,
+    default: String,
+    /// `-m` holds for every step.
+    is_forced: bool,
+}
+
+impl StepModels for ModelsOfRun {
+    fn model(&self, wish: &ModelWish, retries: Option<u32>) -> Result<NamedModel, Failure> {
+        match wish.named().filter(|_| !self.is_forced) {
+            Some(name) => self.connections.other(name, retries),
+            None => Ok(NamedModel { client: self.connections.first(retries), name: self.default.clone() }),
+        }
+    }
+}
+
+/// The smallest of what the flag, else the settings, and the document allow. -1 is no limit.
+fn tightest(flag: Option<f64>, settings: Option<f64>, document: Option<f64>) -> Option<f64> {
+    let own = match flag {
+        // Not an amount: the plan says so.
+        Some(flag) if flag < 0.0 && flag != -1.0 => return Some(flag),
+        Some(flag) => Some(flag).filter(|flag| *flag >= 0.0),
+        None => settings,
+    };
+    [own, document].into_iter().flatten().reduce(f64::min).or(flag)
+}
+
+fn price_of(price: &ModelPrice) -> Price {
+    let ModelPrice { input, output, cache_read, cache_write } = *price;
+    Price {
+        rates: Rates {
+            input,
+            output,
+            cache_read: cache_read.unwrap_or(input),
+            cache_write: cache_write.unwrap_or(input),
+        },
+        above: Vec::new(),
+    }
+}
+
+fn work_in(folders: Arc<WorkFolders>) -> tenon_flow::WorkIn {
+    Arc::new(move |folder: &Path| {
+        let permissions = folders.permissions_in_copy(folder)?;
+        // What there is to say about the sandbox was said when the run began.
+        let own_tools = folders.work_in(folder, &permissions, &mut Vec::new())?.own_tools;
+        Ok(FolderTools { permissions, own_tools })
+    })
+}
+
+/// What git is given: everything but keys and marks.
+fn git_environment(args: &RunArgs, folders: &WorkFolders) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    let kept = client_marks::kept_from_children(args, &folders.loaded.settings, &folders.here);
+    std::env::vars_os().filter(|(name, _)| !kept.iter().any(|kept| name == kept.as_str())).collect()
+}
+
+/// Folders without files: what is left of copies that are gone. A copy that could not be put away stays.
+fn remove_empty(folder: &Path) {
+    if let Ok(inner) = std::fs::read_dir(folder) {
+        inner.flatten().filter(|entry| entry.path().is_dir()).for_each(|entry| remove_empty(&entry.path()));
+    }
+    // It may hold something, or may never have been made.
+    let _ = std::fs::remove_dir(folder);
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn identity() -> Result<Identity, Failure> {
+    let mut seed = [0; 16];
+    getrandom::fill(&mut seed).map_err(|error| {
+        Failure::new(ErrorClass::Internal, format!("the system gave no random numbers: {error}"))
+    })?;
+    let source = Arc::new(IdSource::new(Id::from_random(seed)));
+    Ok(Identity { session: source.next(), source })
+}
+
+fn run_id_of(id: Id) -> String {
+    let digits: String = id.to_string().chars().rev().filter(|c| *c != '-').take(2 * RUN_ID_BYTES).collect();
+    format!("run_{digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_budget_holds() {
+        let table = [
+            (None, None, None, None),
+            (Some(1.0), None, None, Some(1.0)),
+            (None, Some(2.0), Some(3.0), Some(2.0)),
+            (Some(5.0), Some(2.0), Some(3.0), Some(3.0)),
+            (Some(-1.0), Some(2.0), None, Some(-1.0)),
+            (Some(-1.0), Some(2.0), Some(3.0), Some(3.0)),
+            (Some(-7.0), None, Some(3.0), Some(-7.0)),
+        ];
+        for (flag, settings, document, wanted) in table {
+            assert_eq!(tightest(flag, settings, document), wanted, "{flag:?} {settings:?} {document:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_id_has_sixteen_digits() {
+        let id = run_id_of(Id::from_random([7; 16]));
+        assert!(id.starts_with("run_") && id.len() == 20, "{id}");
+        assert!(id[4..].chars().all(|c| c.is_ascii_hexdigit()));
+    }
+}

@@ -1,0 +1,126 @@
+//! Which flags `tenon flow run` takes: those of a run that mean the same for every step, and its own. Everything else is
+//! refused, with a word on where it belongs.
+
+use std::path::PathBuf;
+
+use crate::args::{InputFormat, OutputFormat, RunArgs, Switch};
+use crate::dialect::Hints;
+use crate::flow_args::FlowRunArgs;
+use crate::usage::{self, Situation, UsageError};
+
+/// What was asked for, taken apart.
+#[derive(Debug)]
+pub struct Asked {
+    pub file: PathBuf,
+    /// The words after the document.
+    pub context: Option<String>,
+    /// `-` stands among them.
+    pub reads_stdin: bool,
+    pub input: Vec<String>,
+    pub inputs: Option<String>,
+    pub run_id: Option<String>,
+    pub max_concurrency: Option<u32>,
+    pub format: OutputFormat,
+    /// Without the words.
+    pub run: RunArgs,
+}
+
+pub fn check(args: FlowRunArgs) -> Result<Asked, UsageError> {
+    let FlowRunArgs { input, inputs, run_id, max_concurrency, no_journal: _, coordinator, run } = args;
+    let mut run = *run;
+    if coordinator {
+        return Err(UsageError::new("`--coordinator` is not in this version"));
+    }
+    if let Some(id) = &run_id {
+        check_run_id(id)?;
+    }
+    refuse_flags_of_single_runs(&run)?;
+    let format = match run.output_format.unwrap_or(OutputFormat::Text) {
+        OutputFormat::StreamChunkJson => {
+            return Err(UsageError::new("a workflow has no `--output-format stream-chunk-json`")
+                .hint("its formats are `text`, `json` and `stream-json`"));
+        }
+        format => format,
+    };
+    if run.include_partial_messages && format != OutputFormat::StreamJson {
+        return Err(UsageError::new("`--include-partial-messages` needs `--output-format stream-json`"));
+    }
+    let mut words = std::mem::take(&mut run.words).into_iter();
+    let Some(file) = words.next() else {
+        return Err(UsageError::new("`tenon flow run` needs a workflow document")
+            .hint("`tenon flow run FILE [CONTEXT]`"));
+    };
+    let words: Vec<String> = words.collect();
+    let reads_stdin = words.iter().any(|word| word == "-");
+    let said: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "-").collect();
+    check_rest(&run)?;
+    Ok(Asked {
+        file: file.into(),
+        context: (!said.is_empty()).then(|| said.join(" ")),
+        reads_stdin,
+        input,
+        inputs,
+        run_id,
+        max_concurrency,
+        format,
+        run,
+    })
+}
+
+fn check_run_id(id: &str) -> Result<(), UsageError> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if (1..=64).contains(&id.len()) && id.chars().all(legal) {
+        return Ok(());
+    }
+    Err(UsageError::new(format!("`--run-id {id}` cannot be a run's id"))
+        .hint("it takes 1 to 64 letters, digits, `_` and `-`"))
+}
+
+fn refuse_flags_of_single_runs(run: &RunArgs) -> Result<(), UsageError> {
+    const AGENTS: &str = "the document's agents say that";
+    const NO_SESSION: &str = "a workflow is no session";
+    let given = [
+        ("--prompt", run.prompt.is_some(), "the words after the document are for every step"),
+        ("--prompt-file", run.prompt_file.is_some(), "pipe the file to stdin"),
+        ("--json-schema", run.json_schema.is_some(), "an agent's `resultSchema` is its contract"),
+        ("--schema-nudge", run.schema_nudge > 0, "a step is reminded once"),
+        ("--schema-mode", run.schema_mode.is_some(), "a step submits its result by a tool"),
+        ("--input-format", run.input_format != InputFormat::Text, "stdin is context for every step"),
+        ("--dialect", run.dialect.is_some(), "events of workflows have one format"),
+        ("--raw-ansi", run.raw_ansi, "events of workflows have one format"),
+        ("--result-text", run.result_text == Switch::Off, "events of workflows have one format"),
+        ("--result-file", run.result_file.is_some(), "redirect stdout"),
+        ("--heartbeat", run.heartbeat.is_some(), "events and progress show that a run goes on"),
+        ("--system-prompt", run.system_prompt.is_some(), AGENTS),
+        ("--system-prompt-file", run.system_prompt_file.is_some(), AGENTS),
+        ("--append-system-prompt", run.append_system_prompt.is_some(), AGENTS),
+        ("--max-session-turns", run.max_session_turns.is_some(), "`maxTurns` is for each agent"),
+        ("--continue", run.continue_last, NO_SESSION),
+        ("--resume", run.resume.is_some(), NO_SESSION),
+        ("--fork-session", run.fork_session, NO_SESSION),
+        ("--session-id", run.session_id.is_some(), "`--run-id` names a run"),
+        ("--session-mirror", run.session_mirror, NO_SESSION),
+        ("--literal-prompt", run.literal_prompt, "nothing in a workflow is a command"),
+    ];
+    match given.iter().find(|(_, given, _)| *given) {
+        Some((flag, _, hint)) => {
+            Err(UsageError::new(format!("`tenon flow run` does not take `{flag}`")).hint(*hint))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What flags mean together is decided where it is decided for a run.
+fn check_rest(run: &RunArgs) -> Result<(), UsageError> {
+    let schema = run.max_schema_retries.map(|_| "{}".to_owned());
+    let as_run = RunArgs {
+        prompt: Some("-".to_owned()),
+        json_schema: schema,
+        output_format: None,
+        include_partial_messages: false,
+        ..run.clone()
+    };
+    let hints = Hints { named: None, entrypoint: None };
+    let situation = Situation { stdin_is_terminal: false, prompt_forced: false, hints };
+    usage::check(&as_run, situation).map(|_| ())
+}
