@@ -78,10 +78,10 @@ pub enum SchemaCommand {
         /// The schema: JSON, `@FILE`, or a file's path
         schema: String,
     },
-    /// Print the JSON Schema of a dialect's output, or of the lines it reads
+    /// Print the JSON Schema of a dialect's output, of the lines it reads, or of a format of workflows
     Print {
-        #[arg(value_enum)]
-        dialect: DialectName,
+        #[arg(value_enum, value_name = "FORMAT")]
+        format: PublishedFormat,
         /// Of a client's lines (`--input-format stream-json`)
         #[arg(long)]
         input: bool,
@@ -438,6 +438,17 @@ pub enum OutputFormat {
     StreamJson,
     /// One piece of a message per line; of the `openai` dialect
     StreamChunkJson,
+}
+
+/// What has a published schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PublishedFormat {
+    Qwen,
+    Claude,
+    Gemini,
+    Openai,
+    /// The events of `tenon flow run -o stream-json`
+    FlowEvents,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,11 +1,12 @@
 //! `tenon schema check` and `tenon schema print`.
 
+use serde_json::Value;
 use tenon_contract::{Schema, SchemaError};
 use tenon_core::{ErrorClass, exit_code};
 use tenon_model::{Target, adapt};
 use tenon_wire::Dialect;
 
-use crate::args::SchemaCommand;
+use crate::args::{PublishedFormat, SchemaCommand};
 use crate::manual::print;
 use crate::run::usage_error;
 use crate::stderr::line;
@@ -15,16 +16,34 @@ use crate::usage::UsageError;
 pub fn main(command: SchemaCommand) -> u8 {
     match command {
         SchemaCommand::Check { schema } => check(&schema),
-        SchemaCommand::Print { dialect, input: false } => {
-            print(format!("{:#}\n", tenon_wire::published_schema(dialect.into())).as_bytes())
-        }
-        SchemaCommand::Print { dialect, input: true } => print_input(dialect.into()),
+        SchemaCommand::Print { format, input } => match (dialect_of(format), input) {
+            (Some(dialect), false) => print_schema(&tenon_wire::published_schema(dialect)),
+            (Some(dialect), true) => print_input(dialect),
+            (None, false) => print_schema(&tenon_flow::events_schema()),
+            (None, true) => usage_error(&UsageError::new(
+                "events of workflows are written only, so they have no `--input`",
+            )),
+        },
     }
+}
+
+fn dialect_of(format: PublishedFormat) -> Option<Dialect> {
+    match format {
+        PublishedFormat::Qwen => Some(Dialect::Qwen),
+        PublishedFormat::Claude => Some(Dialect::Claude),
+        PublishedFormat::Gemini => Some(Dialect::Gemini),
+        PublishedFormat::Openai => Some(Dialect::OpenAi),
+        PublishedFormat::FlowEvents => None,
+    }
+}
+
+fn print_schema(schema: &Value) -> u8 {
+    print(format!("{schema:#}\n").as_bytes())
 }
 
 fn print_input(dialect: Dialect) -> u8 {
     match tenon_wire::published_input_schema(dialect) {
-        Some(schema) => print(format!("{schema:#}\n").as_bytes()),
+        Some(schema) => print_schema(&schema),
         None => usage_error(&UsageError::new(format!(
             "the `{}` dialect has no `--input-format stream-json`, and no lines to describe",
             dialect.name()

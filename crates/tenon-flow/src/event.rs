@@ -1,7 +1,7 @@
 //! What happens in a run of a workflow, as it happens: our own versioned format, one JSON object per event.
 //!
 //! Every event has its number, its time and the run's id; `data` has a fixed shape for each type. The schema is published
-//! ([`published_schema`], `schemas/flow-events.json`), and consumers pass over types and fields that they do not know. Events
+//! ([`events_schema`], `schemas/flow-events.json`), and consumers pass over types and fields that they do not know. Events
 //! hold results, so they go to whoever asked for the run and are not kept. Which event follows from what is in
 //! `step_events.rs`.
 
@@ -256,7 +256,7 @@ impl Serialize for FlowEvent {
 }
 
 /// The JSON Schema of one line of events.
-pub fn published_schema() -> Value {
+pub fn events_schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let types = [
         ("plan_ready", reference::<PlanReady>(&mut generator)),

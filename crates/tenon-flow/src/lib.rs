@@ -50,7 +50,7 @@ pub use drive::drive;
 pub use event::{
     AgentTurn, CallPhase, ErrorData, FlowEmitter, FlowEvent, FlowEventData, FlowSink, LoopType, MessageData,
     NoFlowSink, Output, PlanReady, SCHEMA_VERSION, SkipReason, StepProgress, StepSkipped, StepStart,
-    ToolCallData, TurnPhase, WorkflowStart, published_schema,
+    ToolCallData, TurnPhase, WorkflowStart, events_schema,
 };
 pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS, Object, Takes};
 pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};

@@ -51,8 +51,7 @@ impl EventSink for Pipe {
 
     fn blocked(&self) -> Option<BoxFut<'_, ()>> {
         let is_full = self.pieces.lock().unwrap().len() >= ROOM;
-        (is_full && !self.read.is_cancelled())
-            .then(|| Box::pin(self.read.cancelled()) as BoxFut<'_, ()>)
+        (is_full && !self.read.is_cancelled()).then(|| Box::pin(self.read.cancelled()) as BoxFut<'_, ()>)
     }
 }
 
