@@ -51,7 +51,7 @@ pub use replay::Replay;
 pub use schema_mode::SchemaMode;
 pub use stop::Stop;
 pub use subagent::{DEFAULT_MAX_DEPTH, OF_THE_RUN, Subagents};
-pub use system_prompt::{HowToAnswer, Memory, system_prompt};
+pub use system_prompt::{HowToAnswer, Memory, SharedMemory, system_prompt};
 pub use template::{AgentTemplate, Assignment, Folder, NamedModel, OwnTools};
 pub use terminal::{ACCEPTED, SKIPPED, SKIPPED_RETRY};
 pub use turn_loop::{Agent, Audience, Deliver, Ended, run};

@@ -18,7 +18,7 @@ use crate::agent_type::{AgentType, GENERAL, ToolChoices};
 use crate::limits::{Cap, SetBy};
 use crate::lineage::{CountMetrics, MAX_BACKGROUND_AGENTS};
 use crate::send_message::SendMessage;
-use crate::system_prompt::{HowToAnswer, Memory, system_prompt};
+use crate::system_prompt::{HowToAnswer, SharedMemory, system_prompt};
 use crate::{Agent, AgentTemplate, Assignment, Folder, Limits, OwnTools, Stop, run};
 
 pub(crate) const AGENT_TOOL: &str = "agent";
@@ -56,7 +56,7 @@ pub struct Subagents {
     pub outputs: OutputStore,
     pub own_tools: OwnTools,
     /// Standing instructions, which hold for helpers too.
-    pub memory: Vec<Memory>,
+    pub memory: SharedMemory,
 }
 
 impl Subagents {
@@ -268,7 +268,8 @@ impl AgentTool {
             _ => template.permissions.clone(),
         };
         let replace = known.prompt.as_deref();
-        let system = system_prompt(HowToAnswer::InText, &self.subagents.memory, replace, Some(FOR_ANOTHER));
+        let memory = self.subagents.memory.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let system = system_prompt(HowToAnswer::InText, &memory, replace, Some(FOR_ANOTHER));
         let mut agent = template.agent(Assignment {
             call_id: ctx.call_id.clone(),
             kind: known.name.clone(),

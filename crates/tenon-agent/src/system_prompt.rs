@@ -1,6 +1,8 @@
 //! The system prompt: short, the same on every machine and every day (no date, no folder), so that
 //! providers can cache it and cassettes replay.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::Value;
 
 const HEADLESS: &str = "You are tenon, an agent that works without supervision inside a program. Nobody reads along and nobody \
@@ -27,6 +29,9 @@ pub struct Memory {
     pub name: String,
     pub text: String,
 }
+
+/// The same for an agent and those that work for it, also when it changes.
+pub type SharedMemory = Arc<Mutex<Vec<Memory>>>;
 
 /// What ends the task.
 #[derive(Clone, Copy, Debug)]

@@ -156,6 +156,9 @@ pub struct RunArgs {
     /// Take the prompt as it is: no `/command`, no `@file`
     #[arg(long, help_heading = "Input")]
     pub literal_prompt: bool,
+    /// Commands that are not carried out, such as `clear,git:commit`
+    #[arg(long, value_name = "NAMES", help_heading = "Input")]
+    pub disabled_slash_commands: Vec<String>,
     /// How stdin is read
     #[arg(long, value_name = "FORMAT", default_value = "text", help_heading = "Input")]
     pub input_format: InputFormat,
@@ -380,8 +383,6 @@ pub struct LaterArgs {
     pub thinking: Option<String>,
     #[arg(long, hide = true)]
     pub max_thinking_tokens: Option<String>,
-    #[arg(long, hide = true)]
-    pub disabled_slash_commands: Vec<String>,
     #[arg(long, hide = true, num_args = 0..=1)]
     pub worktree: Option<Option<String>>,
     #[arg(long, hide = true)]

@@ -14,13 +14,49 @@ const MAX_PROMPT_FILE: u64 = 8 * 1024 * 1024;
 
 #[derive(Debug)]
 pub struct Input {
-    pub prompt: String,
-    /// What was asked apart from what came on stdin.
-    pub asked: Option<String>,
+    /// What came on stdin.
+    pub piped: Option<String>,
+    pub asked: Option<Asked>,
     pub warnings: Vec<String>,
 }
 
-/// Stdin, when there is any, stands before the prompt, with a blank line between.
+/// What was asked apart from what came on stdin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// By whoever runs tenon, who may mean a command.
+    Typed(String),
+    FromFile(String),
+}
+
+impl Asked {
+    pub fn text(&self) -> &str {
+        match self {
+            Asked::Typed(text) | Asked::FromFile(text) => text,
+        }
+    }
+}
+
+impl Input {
+    pub fn prompt(&self) -> String {
+        self.with_piped(self.asked.as_ref().map(Asked::text).unwrap_or_default())
+    }
+
+    /// Stdin, when there is any, stands before what is asked, with a blank line between.
+    pub fn with_piped(&self, asked: &str) -> String {
+        match (&self.piped, asked) {
+            (None, asked) => asked.to_owned(),
+            (Some(piped), "") => piped.clone(),
+            (Some(piped), asked) => format!("{}\n\n{asked}", piped.trim_end_matches(['\n', '\r'])),
+        }
+    }
+
+    /// What names the session.
+    pub fn title(&self) -> &str {
+        let asked = self.asked.as_ref().map(Asked::text);
+        asked.or(self.piped.as_deref()).unwrap_or_default()
+    }
+}
+
 pub async fn read(
     args: &RunArgs,
     started_in: &Path,
@@ -31,14 +67,12 @@ pub async fn read(
     let dash = args.words.iter().any(|word| word == "-");
     let patience = stdin::patience(args.stdin, given.is_some(), dash, stdin_is_terminal);
     let Piped { text, warning } = stdin::read(patience, stop).await?;
-    let asked = given.clone();
-    let prompt = match (text.trim().is_empty(), given) {
-        (true, Some(prompt)) => prompt,
-        (true, None) => String::new(),
-        (false, Some(prompt)) => format!("{}\n\n{prompt}", text.trim_end_matches(['\n', '\r'])),
-        (false, None) => text,
+    let input = Input {
+        piped: Some(text).filter(|text| !text.trim().is_empty()),
+        asked: given,
+        warnings: warning.into_iter().collect(),
     };
-    if prompt.trim().is_empty() {
+    if input.prompt().trim().is_empty() {
         let message = match patience {
             Patience::DoNotLook if args.stdin == StdinMode::Ignore => {
                 "there is no prompt, and `--stdin ignore` does not look for one"
@@ -48,24 +82,23 @@ pub async fn read(
         return Err(Failure::new(ErrorClass::Input, message)
             .hint("give one with `-p`, as bare words, in a `--prompt-file`, or piped to stdin"));
     }
-    Ok(Input { prompt, asked, warnings: warning.into_iter().collect() })
+    Ok(input)
 }
 
 /// Only what was given apart from stdin; nothing is no mistake.
 pub fn given(args: &RunArgs, started_in: &Path) -> Result<Input, Failure> {
-    let asked = given_prompt(args, started_in)?;
-    Ok(Input { prompt: asked.clone().unwrap_or_default(), asked, warnings: Vec::new() })
+    Ok(Input { piped: None, asked: given_prompt(args, started_in)?, warnings: Vec::new() })
 }
 
-fn given_prompt(args: &RunArgs, started_in: &Path) -> Result<Option<String>, Failure> {
+fn given_prompt(args: &RunArgs, started_in: &Path) -> Result<Option<Asked>, Failure> {
     if let Some(prompt) = &args.prompt {
-        return Ok(Some(prompt.clone()));
+        return Ok(Some(Asked::Typed(prompt.clone())));
     }
     if let Some(file) = &args.prompt_file {
-        return read_text_file(file, started_in, "--prompt-file").map(Some);
+        return read_text_file(file, started_in, "--prompt-file").map(|text| Some(Asked::FromFile(text)));
     }
     let words: Vec<&str> = args.words.iter().map(String::as_str).filter(|word| *word != "-").collect();
-    Ok((!words.is_empty()).then(|| words.join(" ")))
+    Ok((!words.is_empty()).then(|| Asked::Typed(words.join(" "))))
 }
 
 /// A file the user named in a flag: regular, bounded, text.

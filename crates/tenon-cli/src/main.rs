@@ -7,6 +7,7 @@
 mod args;
 mod cli_settings;
 mod client_marks;
+mod command_kit;
 mod dialect;
 mod doctor;
 mod doctor_report;
@@ -41,6 +42,7 @@ mod stderr;
 mod stdin;
 mod stdin_lines;
 mod stdout;
+mod stream_commands;
 mod stream_control;
 mod stream_initialize;
 mod stream_session;

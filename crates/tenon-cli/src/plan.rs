@@ -5,18 +5,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenon_agent::{
-    Agent, Audience, Deliver, HowToAnswer, Lineage, Memory, OwnTools, Replay, SchemaMode, SessionEnd, Stop,
-    Subagents, system_prompt,
+    Agent, Audience, Deliver, Lineage, Memory, OwnTools, Replay, SchemaMode, SessionEnd, SharedMemory, Stop,
+    Subagents,
 };
 use tenon_config::{AgentFile, Loaded, McpServers, Surroundings};
 use tenon_contract::Contract;
-use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Message, Reasoning, RunInfo, Sampling, Secrets};
+use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Reasoning, RunInfo, Sampling, Secrets};
 use tenon_model::Recorder;
 use tenon_session::{Mirror, Place};
 use tenon_tools::{OutputStore, Permissions, SessionSource, ShellOptions, ShellTerminal};
 use tenon_wire::Format;
 
 use crate::args::RunArgs;
+use crate::command_kit::{Answering, Contracted, Kit, SystemPrompt};
 use crate::mcp::{self, Mcp, Started};
 use crate::model::Connections;
 use crate::more_tools::{self, ToolsOfRun};
@@ -110,12 +111,21 @@ impl Drop for Temporary {
 }
 
 impl Plan<'_> {
-    pub async fn agent(self, warnings: &mut Vec<String>) -> Result<(Agent, Ending), Failure> {
-        self.planned(warnings).await.map(|Planned { agent, ending, .. }| (agent, ending))
+    pub async fn agent(
+        self,
+        warnings: &mut Vec<String>,
+        kit: &mut Option<Kit>,
+    ) -> Result<(Agent, Ending), Failure> {
+        self.planned(warnings, kit).await.map(|Planned { agent, ending, .. }| (agent, ending))
     }
 
-    /// In the order of what is cheapest to get wrong: schema, rules, prompt, credentials.
-    pub async fn planned(self, warnings: &mut Vec<String>) -> Result<Planned, Failure> {
+    /// In the order of what is cheapest to get wrong: schema, rules, prompt, credentials. What commands need is in
+    /// `kit` as soon as it is known, whatever becomes of the rest.
+    pub async fn planned(
+        self,
+        warnings: &mut Vec<String>,
+        kit: &mut Option<Kit>,
+    ) -> Result<Planned, Failure> {
         let args = self.args;
         let started_in = surroundings::started_in();
         let settings = &self.loaded.settings;
@@ -126,7 +136,7 @@ impl Plan<'_> {
         let permissions = cli_settings::permissions(args, &self.loaded, cwd.clone(), self.here.home.clone())?;
         let selection = cli_settings::selection(args, settings)?;
         let offered = contract.as_ref().filter(|contract| !permissions.removes(contract.tool));
-        let system = self.system(offered, &started_in)?;
+        let system_prompt = self.system(offered, &started_in)?;
         let servers = mcp::configured(args, settings, self.here, &started_in, warnings)?;
         let who = WhoIsAsked::of(args);
         who.check(servers.iter().map(|(name, _)| name))?;
@@ -135,20 +145,7 @@ impl Plan<'_> {
             AskedBy::CommandLine => input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?,
             AskedBy::Client => input::given(args, &started_in)?,
         };
-        warnings.extend(input.warnings);
-        let mut others = subagents::named_models(&self.loaded.agents);
-        others.extend(
-            self.other_models.iter().filter(|name| !others.contains(name)).cloned().collect::<Vec<_>>(),
-        );
-        let chosen = model::choose(args, settings, self.here, &started_in, &others)?;
-        let named = |name: &str| chosen.connections.other(name, None).map_err(|failure| failure.message);
-        let types = subagents::agent_types(&self.loaded.agents, named, warnings);
-        let budget = money::budget(args, settings, &chosen.models)?;
-        self.telemetry.know(&chosen);
-        warnings.extend(chosen.warnings.iter().cloned());
-        if let Some(why) = &chosen.why {
-            self.reporter.note(why);
-        }
+        warnings.extend(input.warnings.iter().cloned());
         let (outputs, temporary) = self.outputs(&cwd);
         let is_kept = temporary.0.is_empty();
         let temporary = Arc::new(Mutex::new(temporary));
@@ -162,7 +159,36 @@ impl Plan<'_> {
             ids: Arc::clone(&self.ids.source),
             temporary: Arc::clone(&temporary),
         });
-        let WorkFolder { own_tools, sandbox } = folders.work_in(&cwd, &permissions, warnings)?;
+        let workspace = folders.workspace(&cwd, &permissions)?;
+        let known = memory_of(&self.loaded);
+        let system = system_prompt.with(&known);
+        let memory = SharedMemory::new(Mutex::new(known));
+        let kit = kit.insert(Kit::new(
+            args,
+            &self.loaded,
+            Arc::clone(&workspace),
+            Arc::clone(&memory),
+            system_prompt,
+            warnings,
+        ));
+        let contracted = if contract.is_some() { Contracted::Yes } else { Contracted::No };
+        let prompt = kit.said(&input, self.asked, contracted, warnings).await?;
+        let mut others = subagents::named_models(&self.loaded.agents);
+        others.extend(
+            self.other_models.iter().filter(|name| !others.contains(name)).cloned().collect::<Vec<_>>(),
+        );
+        let chosen = model::choose(args, settings, self.here, &started_in, &others)?;
+        let named = |name: &str| chosen.connections.other(name, None).map_err(|failure| failure.message);
+        let types = subagents::agent_types(&self.loaded.agents, named, warnings);
+        let budget = money::budget(args, settings, &chosen.models)?;
+        self.telemetry.know(&chosen);
+        warnings.extend(chosen.warnings.iter().cloned());
+        if let Some(why) = &chosen.why {
+            self.reporter.note(why);
+        }
+        kit.secrets = chosen.secrets.clone();
+        kit.providers = chosen.providers.clone();
+        let WorkFolder { own_tools, sandbox } = folders.work_at(workspace, &cwd, warnings)?;
         let mcp = Arc::new(self.start_servers(servers, &cwd, &outputs, &permissions, &chosen.secrets));
         let home = self.here.tenon_home.as_ref().filter(|_| is_kept);
         let hooked = HookedRun {
@@ -204,7 +230,7 @@ impl Plan<'_> {
             permission_mode: permissions.mode().name().to_owned(),
             tools,
             agents: Vec::new(),
-            commands: Vec::new(),
+            commands: kit.commands.names(),
             mcp_servers: mcp.statuses(),
             cli_version: VERSION.to_owned(),
             sandbox,
@@ -213,10 +239,14 @@ impl Plan<'_> {
         let beginning = session::Beginning {
             id: self.ids.session,
             cwd: &info.cwd,
-            prompt: input.asked.as_deref().unwrap_or(&input.prompt),
+            prompt: input.title(),
             mirror: self.mirror.clone(),
         };
-        let session = session::open(args, self.here, self.origin, &beginning, &chosen, warnings)?;
+        // A command that is only answered begins no session of its own.
+        let unkept = RunArgs { no_session: true, ..args.clone() };
+        let is_begun = kit.pending.is_none() || self.origin != session::Origin::New;
+        let recorded = if is_begun { args } else { &unkept };
+        let session = session::open(recorded, self.here, self.origin, &beginning, &chosen, warnings)?;
         let ending = Ending {
             session: session::Ending::of(&session, self.here, settings),
             mcp: Arc::clone(&mcp),
@@ -227,7 +257,7 @@ impl Plan<'_> {
             model: chosen.client,
             system,
             history: session.history,
-            prompt: (!input.prompt.is_empty()).then(|| Message::user(input.prompt)),
+            prompt,
             registry,
             permissions,
             contract,
@@ -269,14 +299,13 @@ impl Plan<'_> {
         };
         let mut subagents = None;
         if selection.keeps("agent") {
-            let helpers =
-                Helpers { types, outputs, own_tools: Arc::clone(&own_tools), memory: self.memory() };
+            let helpers = Helpers { types, outputs, own_tools: Arc::clone(&own_tools), memory };
             let known = helpers.subagents(args)?;
             known.offer_to(&mut agent);
             subagents = Some(known);
         }
         more_tools::defer(&mut agent, args, &self.loaded);
-        let (connections, recorder, memory) = (chosen.connections, chosen.recorder, self.memory());
+        let (connections, recorder, memory) = (chosen.connections, chosen.recorder, memory_of(&self.loaded));
         let agents = self.loaded.agents;
         Ok(Planned {
             agent,
@@ -351,36 +380,24 @@ impl Plan<'_> {
         Ok(Some(Contract::structured_output(schema)))
     }
 
-    fn system(&self, contract: Option<&Contract>, started_in: &Path) -> Result<String, Failure> {
+    fn system(&self, contract: Option<&Contract>, started_in: &Path) -> Result<SystemPrompt, Failure> {
         let from_file = match &self.args.system_prompt_file {
             Some(file) => Some(input::read_text_file(file, started_in, "--system-prompt-file")?),
             None => None,
         };
-        let replace = self.args.system_prompt.as_deref().or(from_file.as_deref());
-        let memory = self.memory();
-        let append = self.args.append_system_prompt.as_deref();
         let answer = match (contract, self.schema_mode()) {
-            (None, _) => HowToAnswer::InText,
-            (Some(contract), SchemaMode::ResponseFormat) => HowToAnswer::InJson(contract.schema.source()),
-            (Some(contract), SchemaMode::Tool | SchemaMode::Auto) => HowToAnswer::ByCalling(contract.tool),
+            (None, _) => Answering::InText,
+            (Some(contract), SchemaMode::ResponseFormat) => {
+                Answering::InJson(contract.schema.source().clone())
+            }
+            (Some(contract), SchemaMode::Tool | SchemaMode::Auto) => Answering::ByCalling(contract.tool),
         };
-        Ok(system_prompt(answer, &memory, replace, append))
-    }
-
-    fn memory(&self) -> Vec<Memory> {
-        let files = self.loaded.memory.iter();
-        files.map(|file| Memory { name: self.memory_name(&file.path), text: file.text.clone() }).collect()
+        let replace = self.args.system_prompt.clone().or(from_file);
+        Ok(SystemPrompt { answer, replace, append: self.args.append_system_prompt.clone() })
     }
 
     fn schema_mode(&self) -> SchemaMode {
         self.args.schema_mode.map(SchemaMode::from).unwrap_or_default()
-    }
-
-    /// The same on every machine: relative to the project, or to the user's folder.
-    fn memory_name(&self, path: &Path) -> String {
-        let inside = path.strip_prefix(&self.loaded.project_root).ok();
-        let name = inside.or_else(|| path.file_name().map(Path::new)).unwrap_or(path);
-        name.display().to_string()
     }
 
     /// Where outputs too large for the model are kept in full.
@@ -415,6 +432,19 @@ impl Plan<'_> {
         }
         shell
     }
+}
+
+/// The standing instructions of a run.
+pub fn memory_of(loaded: &Loaded) -> Vec<Memory> {
+    let named = |path: &Path| memory_name(&loaded.project_root, path);
+    loaded.memory.iter().map(|file| Memory { name: named(&file.path), text: file.text.clone() }).collect()
+}
+
+/// The same on every machine: relative to the project, or to the user's folder.
+fn memory_name(project_root: &Path, path: &Path) -> String {
+    let inside = path.strip_prefix(project_root).ok();
+    let name = inside.or_else(|| path.file_name().map(Path::new)).unwrap_or(path);
+    name.display().to_string()
 }
 
 /// What has to be safe on disk before a run may call itself a success.

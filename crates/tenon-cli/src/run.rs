@@ -4,10 +4,12 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use tenon_agent::{Emitter, Stop};
+use tenon_agent::{Deliver, Emitter, Stop};
 use tenon_config::{ExtraSettings, Loaded, MemoryUse, ProjectTrust, Sources, Surroundings};
-use tenon_core::{Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, NoClient, Outcome};
-use tenon_session::Lines;
+use tenon_core::{
+    Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, NoClient, Outcome, Success,
+};
+use tenon_session::{ControlChannel, Lines, Teller};
 use tenon_wire::{EncoderOptions, Format, Lifetime, Replies};
 use tokio::runtime::{Builder, Runtime};
 
@@ -19,10 +21,12 @@ use crate::result_file::ResultFile;
 use crate::session::{self, Named, Origin};
 use crate::stderr::{Level, Reporter, line};
 use crate::stdout::{Stdout, Written};
-use crate::stream_session::{self, Common, Connection, LastOutcome, Parts};
+use crate::stream_session::{self, Common, Connection, LastOutcome, Parts, StreamHost};
 use crate::telemetry::Telemetry;
 use crate::usage::{Situation, UsageError};
-use crate::{client_marks, dialect, session_mirror, signals, stdin_lines, surroundings, usage};
+use crate::{
+    client_marks, dialect, session_mirror, signals, stdin_lines, stream_commands, surroundings, usage,
+};
 
 pub fn main(args: RunArgs) -> u8 {
     let stdin_is_terminal = std::io::stdin().is_terminal();
@@ -144,6 +148,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     let asked = if connection.is_some() { AskedBy::Client } else { AskedBy::CommandLine };
     let settings = settings.cloned().unwrap_or_default();
 
+    let mut kit = None;
     let plan = match (prepared, loaded, output, named) {
         (Ok(()), Ok(loaded), Ok(_), Ok(named)) => {
             warnings.extend(loaded.warnings.iter().cloned());
@@ -164,7 +169,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
                 mirror,
                 other_models: Vec::new(),
             };
-            plan.planned(&mut warnings).await
+            plan.planned(&mut warnings, &mut kit).await
         }
         (Err(failure), ..) | (_, Err(failure), ..) | (_, _, Err(failure), _) | (.., Err(failure)) => {
             Err(failure)
@@ -190,6 +195,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
             sink,
             agent,
             last: Arc::clone(&last),
+            kit,
         };
         let closed = stream_session::run(common, connection, first, lines, stop).await;
         let written = stdout.finish();
@@ -204,13 +210,46 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
         return exit_code_of_session(&closed, failed.as_ref(), &written, reporter);
     }
     let mut to_end = None;
-    let outcome = match plan {
-        Ok(Planned { agent, ending, .. }) => {
+    let teller = |command| Teller {
+        replies: Replies::new(dialect, ids.session),
+        lines: is_streamed.then(|| Arc::clone(&stdout) as Arc<dyn Lines>),
+        sink: Arc::clone(&sink),
+        ids: Arc::clone(&ids.source),
+        prompt_id: None,
+        command,
+        control: ControlChannel::Off,
+        deliver: args.result_file.as_ref().map(|file| {
+            let file = ResultFile::new(file, &surroundings::started_in());
+            Arc::new(move |success: &Success| file.write(success)) as Deliver
+        }),
+    };
+    let pending = kit.as_mut().and_then(|kit| kit.pending.take());
+    let outcome = match (plan, pending) {
+        (Err(failure), _) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
+        (plan, Some(command)) => {
+            let agent = match plan {
+                Ok(Planned { agent, ending, mcp, agents, connections, subagents, .. }) => {
+                    to_end = Some(ending);
+                    Ok((agent, Parts { mcp, connections, agents, subagents }))
+                }
+                Err(failure) => {
+                    warnings.iter().for_each(|warning| reporter.warn(warning));
+                    Err(failure)
+                }
+            };
+            let (teller, last) = (teller(command.clone()), LastOutcome::default());
+            let (here, ids, sink) = (&here, Arc::clone(&ids.source), Arc::clone(&sink));
+            let common = Common { args: &args, settings, here, ids, sink, agent, last, kit };
+            stream_commands::answer_once(StreamHost::new(common), command, teller).await
+        }
+        (Ok(Planned { agent, ending, .. }), None) => {
             to_end = Some(ending);
+            if let Some((command, submitted)) = kit.and_then(|kit| kit.told) {
+                teller(command).tell(&submitted.answer);
+            }
             tenon_agent::run(agent, sink).await.outcome
         }
-        Err(failure) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
-        Err(failure) => {
+        (Err(failure), None) => {
             warnings.iter().for_each(|warning| reporter.warn(warning));
             let outcome = Arc::new(Outcome::failed_early(failure, warnings));
             Emitter::new(sink, ids.source, None).emit(EventKind::RunFinished(Arc::clone(&outcome)));
@@ -239,6 +278,8 @@ pub struct Asked<'a> {
 
 pub async fn ask(asked: Asked<'_>) -> Arc<Outcome> {
     let Asked { args, stop, sink } = asked;
+    // Nobody typed it.
+    let args = &RunArgs { literal_prompt: true, ..args.clone() };
     let here = surroundings::collect(args.cwd.as_deref());
     let reporter = reporter(args);
     let mut warnings = Vec::new();
@@ -269,7 +310,7 @@ pub async fn ask(asked: Asked<'_>) -> Arc<Outcome> {
         mirror: None,
         other_models: Vec::new(),
     };
-    let outcome = match plan.agent(&mut warnings).await {
+    let outcome = match plan.agent(&mut warnings, &mut None).await {
         Ok((agent, ending)) => {
             let outcome = tenon_agent::run(agent, telemetry.watch(sink)).await.outcome;
             ending.session.finish(&outcome, reporter);

@@ -15,13 +15,14 @@ use crate::stream_session::{Live, StreamHost};
 impl StreamHost {
     pub(crate) fn answer(&mut self, request: &ControlRequest, history: &[Message]) -> Answer {
         let usage = self.usage();
+        let commands = self.command_names();
         let live = match self.live() {
             Ok(live) => live,
             Err(failure) => return Err(failure).into(),
         };
         match request {
             ControlRequest::SupportedCommands => {
-                Ok(json!({ "subtype": "supported_commands", "commands": [] })).into()
+                Ok(json!({ "subtype": "supported_commands", "commands": commands })).into()
             }
             ControlRequest::GetContextUsage => Ok(context_usage(live, history)).into(),
             ControlRequest::GetAvailableModels => {

@@ -53,6 +53,7 @@ impl StreamHost {
             live.parts.agents.extend(agents);
             warnings.extend(self.rebuild(args)?);
         }
+        let commands = self.listed_commands();
         let live = self.live()?;
         live.agent.warnings.extend(warnings);
         Ok(json!({
@@ -64,7 +65,7 @@ impl StreamHost {
                 "can_get_context_usage": true, "can_get_available_models": true,
                 "can_get_usage_info": true, "can_handle_mcp_message": true,
             },
-            "commands": [],
+            "commands": commands,
             "agents": live.agent.info.agents,
             "output_style": "default",
         }))

@@ -16,18 +16,19 @@ use tenon_core::{
     ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, IdSource, Message, Outcome, Part, Usage,
 };
 use tenon_session::{
-    Answer, Closed, Commanded, Conversation, Deadlines, Host, Incoming, Later, Lines, Peer, Session,
+    Answer, Closed, Commanded, Conversation, Deadlines, Hints, Host, Incoming, Later, Lines, Peer, Session,
 };
 use tenon_wire::input::{
-    ControlRequest, FileData, Hint, Initialize, InputPart, RequestOptions, SessionRef, Turn,
+    ControlRequest, FileData, Hint, Initialize, InputPart, RequestOptions, SessionRef, Turn, TurnOrigin,
 };
-use tenon_wire::{Dialect, HintStatus, Replies};
+use tenon_wire::{Dialect, Replies};
 use tokio::sync::mpsc;
 
 use crate::args::RunArgs;
+use crate::command_kit::Kit;
 use crate::mcp::Mcp;
 use crate::model::Connections;
-use crate::{model, subagents};
+use crate::{model, stream_commands, subagents};
 
 /// What the client is asked and answered by.
 pub struct Connection {
@@ -66,6 +67,8 @@ pub struct Common<'a> {
     /// The agent that turns are clones of and what it was made from, or why there is none.
     pub agent: Result<(Agent, Parts), Failure>,
     pub last: LastOutcome,
+    /// What commands need; `None` where the start failed before there was any.
+    pub kit: Option<Kit>,
 }
 
 pub async fn run(
@@ -77,45 +80,26 @@ pub async fn run(
 ) -> Closed {
     let Connection { peer, replies, lines } = connection;
     let shutdown = common.settings.timeouts.shutdown();
+    let (sink, ids) = (Arc::clone(&common.sink), Arc::clone(&common.ids));
+    let mut host = StreamHost::new(common);
+    host.hints = Some(Hints::new(Arc::clone(&lines)));
     let mut history = Vec::new();
     let mut queue = std::collections::VecDeque::new();
-    let live = common.agent.map(|(mut agent, parts)| {
+    if let Ok(Live { agent, .. }) = &mut host.live {
         agent.session_end = SessionEnd::Later;
         history = std::mem::take(&mut agent.history);
         // A prompt on the command line is the first turn.
-        let parts_of_prompt: Vec<InputPart> =
+        let parts: Vec<InputPart> =
             agent.prompt.take().map(|prompt| InputPart::Text(prompt.text())).into_iter().collect();
-        if !parts_of_prompt.is_empty() {
-            queue.push_back(Turn { parts: parts_of_prompt, ..Turn::default() });
+        if !parts.is_empty() {
+            // What stands in a file nobody typed, so it is never a command.
+            let is_read = host.args.prompt.is_none() && host.args.prompt_file.is_some();
+            let origin = if is_read { TurnOrigin::System } else { TurnOrigin::User };
+            queue.push_back(Turn { parts, origin, ..Turn::default() });
         }
-        Live { agent, parts }
-    });
-    let host = StreamHost {
-        live,
-        args: common.args.clone(),
-        settings: common.settings,
-        here: common.here.clone(),
-        lines: Arc::clone(&lines),
-        sink: Arc::clone(&common.sink),
-        ids: Arc::clone(&common.ids),
-        turns: 0,
-        used: Usage::default(),
-        cost_usd: Some(0.0),
-        last: common.last,
-    };
+    }
     let later = Later::new(Arc::clone(&lines));
-    let session = Session {
-        host,
-        peer,
-        lines,
-        sink: common.sink,
-        replies,
-        ids: common.ids,
-        history,
-        queue,
-        shutdown,
-        later,
-    };
+    let session = Session { host, peer, lines, sink, replies, ids, history, queue, shutdown, later };
     session.drive(first, input, stop).await
 }
 
@@ -125,13 +109,15 @@ pub(crate) struct StreamHost {
     pub(crate) args: RunArgs,
     pub(crate) settings: Settings,
     pub(crate) here: Surroundings,
-    lines: Arc<dyn Lines>,
     sink: Arc<dyn EventSink>,
     ids: Arc<IdSource>,
     pub(crate) turns: u64,
     pub(crate) used: Usage,
     pub(crate) cost_usd: Option<f64>,
     last: LastOutcome,
+    pub(crate) kit: Option<Kit>,
+    /// Where somebody types.
+    pub(crate) hints: Option<Hints>,
 }
 
 /// What turns are made of.
@@ -154,6 +140,23 @@ pub struct Parts {
 pub type LastOutcome = Arc<Mutex<Option<Arc<Outcome>>>>;
 
 impl StreamHost {
+    pub(crate) fn new(common: Common<'_>) -> StreamHost {
+        StreamHost {
+            live: common.agent.map(|(agent, parts)| Live { agent, parts }),
+            args: common.args.clone(),
+            settings: common.settings,
+            here: common.here.clone(),
+            sink: common.sink,
+            ids: common.ids,
+            turns: 0,
+            used: Usage::default(),
+            cost_usd: Some(0.0),
+            last: common.last,
+            kit: common.kit,
+            hints: None,
+        }
+    }
+
     pub(crate) fn live(&mut self) -> Result<&mut Live, Failure> {
         self.live.as_mut().map_err(|failure| failure.clone())
     }
@@ -259,30 +262,23 @@ impl Host for StreamHost {
         }
     }
 
-    fn command<'a>(
-        &'a mut self,
-        _turn: &'a Turn,
-        _history: &'a mut Vec<Message>,
-        _replies: &'a Replies,
-    ) -> BoxFut<'a, Commanded> {
-        Box::pin(async { Commanded::NotACommand })
+    fn command<'a>(&'a mut self, turn: &'a Turn, history: &'a mut Vec<Message>) -> BoxFut<'a, Commanded> {
+        Box::pin(stream_commands::command(self, turn, history))
     }
 
     fn file(&mut self, file: &FileData) -> Result<Part, Failure> {
-        let message = match file {
-            FileData::Path { path, .. } => format!("`{path}`: files of a request are not in this version"),
-            FileData::Inline { mime, .. } => format!("a file of type `{mime}` cannot be used"),
-        };
-        Err(Failure::new(ErrorClass::Input, message))
+        stream_commands::file(self, file)
     }
 
     fn hint(&mut self, hint: Hint, replies: &Replies) {
-        let status = HintStatus::Error("hints are not in this version".to_owned());
-        let line = replies.hint(hint.prompt_id.as_deref(), hint.trigger.name(), &status, &[], false);
-        self.lines.line(line);
+        stream_commands::hint(self, &hint, replies);
     }
 
-    fn cancel_hint(&mut self, _prompt_id: Option<&str>) {}
+    fn cancel_hint(&mut self, prompt_id: Option<&str>) {
+        if let Some(hints) = &self.hints {
+            hints.cancel(prompt_id);
+        }
+    }
 
     fn initialize(&mut self, wanted: &Initialize) -> Result<Value, Failure> {
         self.set_up(wanted)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_agent::{
-    AgentType, Background, DEFAULT_MAX_DEPTH, DEFAULT_WAIT, Memory, NamedModel, OwnTools, Subagents,
+    AgentType, Background, DEFAULT_MAX_DEPTH, DEFAULT_WAIT, NamedModel, OwnTools, SharedMemory, Subagents,
     ToolChoices,
 };
 use tenon_config::{AgentFile, Settings};
@@ -30,7 +30,7 @@ pub struct Helpers {
     pub types: Vec<AgentType>,
     pub outputs: OutputStore,
     pub own_tools: OwnTools,
-    pub memory: Vec<Memory>,
+    pub memory: SharedMemory,
 }
 
 impl Helpers {

@@ -253,7 +253,6 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--effort", flags.effort.is_some()),
         ("--thinking", flags.thinking.is_some()),
         ("--max-thinking-tokens", flags.max_thinking_tokens.is_some()),
-        ("--disabled-slash-commands", !flags.disabled_slash_commands.is_empty()),
         ("--worktree", flags.worktree.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {

@@ -50,6 +50,27 @@ impl WorkFolders {
         permissions: &Permissions,
         warnings: &mut Vec<String>,
     ) -> Result<WorkFolder, Failure> {
+        self.work_at(self.workspace(folder, permissions)?, folder, warnings)
+    }
+
+    /// The files that may be reached from a folder.
+    pub fn workspace(&self, folder: &Path, permissions: &Permissions) -> Result<Arc<Workspace>, Failure> {
+        let hidden = permissions.clone();
+        Workspace::new(WorkspaceOptions {
+            cwd: folder.to_owned(),
+            add_dirs: self.add_dirs.clone(),
+            outputs: self.outputs.clone(),
+            hidden: Some(Arc::new(move |path: &Path| hidden.hides(path))),
+        })
+        .map_err(|error| Failure::new(ErrorClass::Input, format!("a working folder cannot be used: {error}")))
+    }
+
+    pub fn work_at(
+        &self,
+        workspace: Arc<Workspace>,
+        folder: &Path,
+        warnings: &mut Vec<String>,
+    ) -> Result<WorkFolder, Failure> {
         let mut shell = self.shell.clone();
         let folders = sandbox::Folders {
             here: &self.here,
@@ -61,16 +82,6 @@ impl WorkFolders {
         let settings = &self.loaded.settings.sandbox;
         let (sandbox, made) = sandbox::confine(&self.args, settings, folders, &mut shell, warnings)?;
         self.temporary.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
-        let hidden = permissions.clone();
-        let workspace = Workspace::new(WorkspaceOptions {
-            cwd: folder.to_owned(),
-            add_dirs: self.add_dirs.clone(),
-            outputs: self.outputs.clone(),
-            hidden: Some(Arc::new(move |path: &Path| hidden.hides(path))),
-        })
-        .map_err(|error| {
-            Failure::new(ErrorClass::Input, format!("a working folder cannot be used: {error}"))
-        })?;
         let own_tools: OwnTools =
             Arc::new(move |tasks| builtin_tools(workspace.clone(), shell.clone(), tasks.clone()));
         Ok(WorkFolder { own_tools, sandbox })

@@ -13,6 +13,8 @@ mod background;
 mod bad_input;
 #[path = "all/chaos.rs"]
 mod chaos;
+#[path = "all/commands.rs"]
+mod commands;
 #[path = "all/contract.rs"]
 mod contract;
 #[path = "all/contract_schemas.rs"]

@@ -11,11 +11,12 @@
 //!
 //! What this crate may not know: the process environment, the home directory, the command line, the
 //! network. They are handed in as [`Surroundings`] and plain arguments. It reads the files it names and
-//! writes only `trust.json`.
+//! writes only `trust.json` and, when asked to remember something, the user's `TENON.md`.
 
 mod agent_files;
 mod base_url;
 mod client_agents;
+mod command_files;
 mod config_error;
 mod duration;
 mod expand;
@@ -45,13 +46,14 @@ pub mod trust;
 pub use agent_files::AgentFile;
 pub use base_url::is_loopback_url;
 pub use client_agents::read_client_agents;
+pub use command_files::{CommandFile, CommandSource};
 pub use config_error::ConfigError;
 pub use duration::{DurationError, MAX_DURATION, parse_duration, parse_wall_time};
 pub use front_matter::{Field, FieldValue, FrontMatter, FrontMatterError, read_front_matter};
 pub use load::{ExtraSettings, FileLayer, Loaded, MemoryUse, ProjectTrust, Sources, load};
 pub use masked::{MaskedFile, masked_settings};
 pub use mcp_servers::{McpServers, merge_mcp_servers, read_client_mcp_servers, read_mcp_config};
-pub use memory::{MAX_MEMORY_FILE_BYTES, MAX_MEMORY_TOTAL_BYTES, MemoryFile};
+pub use memory::{MAX_MEMORY_FILE_BYTES, MAX_MEMORY_TOTAL_BYTES, MemoryFile, add_to_user_memory};
 pub use model_choice::{ChoiceError, ModelChoice, ModelFlags, choose_fallback, choose_model};
 pub use prices::{Place, model_facts, prices_as_of};
 pub use problem::{Problem, Severity};

@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use tenon_core::HookLayer;
 
 use crate::agent_files::{AGENTS_FOLDER, AgentFile, overlay, read_agent_folder, understand_all};
+use crate::command_files::{
+    COMMANDS_FOLDER, CommandFile, CommandSource, overlay_commands, read_command_folder, understand_commands,
+};
 use crate::config_error::ConfigError;
 use crate::files::Confine;
 use crate::memory::{MemoryFile, MemoryPlaces, read_memory};
 use crate::problem::{Problem, quotable};
 use crate::project::{
-    MCP_FILE, PROJECT_AGENTS, PROJECT_SKILLS, ProjectFiles, SETTINGS_FILE, as_text, project_root,
-    read_settings_file,
+    MCP_FILE, PROJECT_AGENTS, PROJECT_COMMANDS, PROJECT_SKILLS, ProjectFiles, SETTINGS_FILE, as_text,
+    project_root, read_settings_file,
 };
 use crate::read_settings::{Expand, Layer, read_mcp_file, read_settings};
 use crate::reader::listed;
@@ -32,10 +35,12 @@ pub fn load(
     let mut ignored_from_project = Vec::new();
     let mut agents = Vec::new();
     let mut skills = Vec::new();
+    let mut commands = Vec::new();
     if sources.has(FileLayer::User) {
         settings = settings.overlaid(read_user(surroundings, &mut warnings)?.with_hooks_of(HookLayer::User));
         agents = read_user_agents(surroundings, &mut warnings);
         skills = read_user_skills(surroundings, &mut warnings);
+        commands = read_user_commands(surroundings, &mut warnings);
     }
     if sources.has(FileLayer::Project) {
         let files = ProjectFiles::read(surroundings, &mut warnings)?;
@@ -47,6 +52,11 @@ pub fn load(
         if !ignored_from_project.iter().any(|key| key == PROJECT_SKILLS) {
             skills = overlay_skills(skills, understand_skills(&files.skills, &mut warnings));
         }
+        let from = match ignored_from_project.iter().any(|key| key == PROJECT_COMMANDS) {
+            true => CommandSource::UntrustedProject,
+            false => CommandSource::Project,
+        };
+        commands = overlay_commands(commands, understand_commands(&files.commands, from, &mut warnings));
     }
     settings = settings.overlaid(from_environment(surroundings)?);
     if let Some(extra) = &sources.extra {
@@ -62,7 +72,16 @@ pub fn load(
             read_memory(&MemoryPlaces { user, project }, &mut warnings)
         }
     };
-    Ok(Loaded { settings, warnings, ignored_from_project, project_root: root, memory, agents, skills })
+    Ok(Loaded {
+        settings,
+        warnings,
+        ignored_from_project,
+        project_root: root,
+        memory,
+        agents,
+        skills,
+        commands,
+    })
 }
 
 /// What a run is to know.
@@ -78,6 +97,8 @@ pub struct Loaded {
     /// The user's, then a trusted project's, each name once.
     pub agents: Vec<AgentFile>,
     pub skills: Vec<SkillFile>,
+    /// The user's and the project's, each name once.
+    pub commands: Vec<CommandFile>,
 }
 
 /// Which files are looked at (`--setting-sources`, `--bare`, `--safe-mode`, `--settings`).
@@ -184,6 +205,12 @@ fn read_user_skills(surroundings: &Surroundings, warnings: &mut Vec<String>) -> 
     understand_skills(&files, warnings)
 }
 
+fn read_user_commands(surroundings: &Surroundings, warnings: &mut Vec<String>) -> Vec<CommandFile> {
+    let Some(home) = &surroundings.tenon_home else { return Vec::new() };
+    let files = read_command_folder(&home.join(COMMANDS_FOLDER), Confine::Anywhere, warnings);
+    understand_commands(&files, CommandSource::User, warnings)
+}
+
 fn add_project(
     settings: Settings,
     files: &ProjectFiles,
@@ -207,6 +234,7 @@ fn add_project(
     ignored.extend(files.mcp.as_ref().map(|_| MCP_FILE.to_owned()));
     ignored.extend((!files.agents.is_empty()).then(|| PROJECT_AGENTS.to_owned()));
     ignored.extend((!files.skills.is_empty()).then(|| PROJECT_SKILLS.to_owned()));
+    ignored.extend((!files.commands.is_empty()).then(|| PROJECT_COMMANDS.to_owned()));
     if !ignored.is_empty() {
         warnings.push(trust::ignored_line(files, state, &ignored));
     }

@@ -3,12 +3,18 @@
 //! Memory enters the model's context, so its size has a hard cap. It is advice, not permission: untrusted
 //! projects may have it too.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::config_error::ConfigError;
 use crate::files::{Confine, Found, Size, read_capped};
 use crate::problem::shown_path;
 use crate::project::canonical;
 
+/// What the user has added from within a session.
+const USER_FILE: &str = "TENON.md";
 const FILE_NAMES: [&str; 2] = ["AGENTS.md", "TENON.md"];
 /// About 8,000 tokens: a long page of advice.
 pub const MAX_MEMORY_FILE_BYTES: usize = 32 * 1024;
@@ -41,6 +47,31 @@ pub(crate) fn read_memory(places: &MemoryPlaces<'_>, warnings: &mut Vec<String>)
         folders.into_iter().for_each(|folder| collected.add_folder(folder, Confine::Inside(root)));
     }
     collected.files
+}
+
+/// Adds a line to the user's own file. Where it stands.
+pub fn add_to_user_memory(tenon_home: &Path, text: &str) -> Result<PathBuf, ConfigError> {
+    let path = tenon_home.join(USER_FILE);
+    let cannot = |reason: String| ConfigError::Unwritable { path: path.clone(), reason };
+    // One line, whatever was typed: the next one begins with a mark of its own.
+    let line = format!("- {}\n", text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let existing = match read_capped(&path, MAX_MEMORY_FILE_BYTES as u64, Confine::Anywhere) {
+        Ok(Found::Missing) => Vec::new(),
+        Ok(Found::Bytes { bytes, .. }) => bytes,
+        Err(problem) => return Err(cannot(problem.to_string())),
+    };
+    if existing.len() + line.len() > MAX_MEMORY_FILE_BYTES {
+        return Err(cannot(format!("it would have more than {} KiB", MAX_MEMORY_FILE_BYTES / 1024)));
+    }
+    let gap = if existing.is_empty() || existing.ends_with(b"\n") { "" } else { "\n" };
+    let written = (|| {
+        DirBuilder::new().recursive(true).mode(0o700).create(tenon_home)?;
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+        file.write_all(format!("{gap}{line}").as_bytes())?;
+        file.sync_data()
+    })();
+    written.map_err(|error: io::Error| cannot(error.to_string()))?;
+    Ok(path)
 }
 
 struct Collected<'a> {

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::agent_files::{RawAgentFile, read_agent_folder};
+use crate::command_files::{RawCommandFile, read_command_folder};
 use crate::config_error::ConfigError;
 use crate::files::{Confine, Found, Size, read_capped};
 use crate::skill_files::{RawSkillFile, read_skill_folder};
@@ -17,6 +18,7 @@ pub(crate) const SETTINGS_FILE: &str = ".tenon/settings.json";
 pub(crate) const MCP_FILE: &str = ".mcp.json";
 pub(crate) const PROJECT_AGENTS: &str = ".tenon/agents";
 pub(crate) const PROJECT_SKILLS: &str = ".tenon/skills";
+pub(crate) const PROJECT_COMMANDS: &str = ".tenon/commands";
 
 /// The nearest folder from `cwd` upwards that holds `.git` or `.tenon`, else `cwd`. Canonical.
 pub fn project_root(surroundings: &Surroundings) -> PathBuf {
@@ -64,6 +66,8 @@ pub(crate) struct ProjectFiles {
     pub(crate) agents: Vec<RawAgentFile>,
     /// By the name of their folder.
     pub(crate) skills: Vec<RawSkillFile>,
+    /// By their path below the folder of commands.
+    pub(crate) commands: Vec<RawCommandFile>,
 }
 
 impl ProjectFiles {
@@ -74,19 +78,20 @@ impl ProjectFiles {
     ) -> Result<ProjectFiles, ConfigError> {
         let root = project_root(surroundings);
         // The home folder may be a project too (dotfiles in git); its `.tenon` is still the user's.
-        let (settings, agents, skills) = if is_users_own(&root.join(".tenon"), surroundings) {
-            (None, Vec::new(), Vec::new())
-        } else {
+        let mut files = ProjectFiles::default();
+        if !is_users_own(&root.join(".tenon"), surroundings) {
             let confine = Confine::Inside(&root);
-            let settings = read_settings_file(&root.join(SETTINGS_FILE), confine)?;
-            let agents = read_agent_folder(&root.join(PROJECT_AGENTS), confine, warnings);
-            (settings, agents, read_skill_folder(&root.join(PROJECT_SKILLS), confine, warnings))
-        };
-        let mcp = read_settings_file(&root.join(MCP_FILE), Confine::Inside(&root)).unwrap_or_else(|error| {
-            warnings.push(format!("{error}; it is ignored"));
-            None
-        });
-        Ok(ProjectFiles { root, settings, mcp, agents, skills })
+            files.settings = read_settings_file(&root.join(SETTINGS_FILE), confine)?;
+            files.agents = read_agent_folder(&root.join(PROJECT_AGENTS), confine, warnings);
+            files.skills = read_skill_folder(&root.join(PROJECT_SKILLS), confine, warnings);
+            files.commands = read_command_folder(&root.join(PROJECT_COMMANDS), confine, warnings);
+        }
+        files.mcp =
+            read_settings_file(&root.join(MCP_FILE), Confine::Inside(&root)).unwrap_or_else(|error| {
+                warnings.push(format!("{error}; it is ignored"));
+                None
+            });
+        Ok(ProjectFiles { root, ..files })
     }
 }
 

@@ -13,11 +13,14 @@ use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
 use crate::agent_files::RawAgentFile;
+use crate::command_files::RawCommandFile;
 use crate::config_error::ConfigError;
 use crate::files::{Confine, Found, Size, read_capped};
 use crate::load::{read_project_mcp, read_project_settings};
 use crate::problem::shown_path;
-use crate::project::{MCP_FILE, PROJECT_AGENTS, PROJECT_SKILLS, ProjectFiles, SETTINGS_FILE};
+use crate::project::{
+    MCP_FILE, PROJECT_AGENTS, PROJECT_COMMANDS, PROJECT_SKILLS, ProjectFiles, SETTINGS_FILE,
+};
 use crate::settings::Settings;
 use crate::skill_files::RawSkillFile;
 use crate::surroundings::Surroundings;
@@ -106,6 +109,9 @@ fn report(files: ProjectFiles, state: TrustState) -> Result<TrustReport, ConfigE
     if !files.skills.is_empty() {
         asks_for.push(PROJECT_SKILLS.to_owned());
     }
+    if !files.commands.is_empty() {
+        asks_for.push(PROJECT_COMMANDS.to_owned());
+    }
     Ok(TrustReport { project_root: files.root, state, asks_for })
 }
 
@@ -131,13 +137,19 @@ fn pin(files: &ProjectFiles) -> Pin {
             None => context.update(&[0]),
         }
     }
-    // Nothing is added for a project without agents and skills. An agent's name ends in `.md`, and a skill's is
-    // told apart by its slash.
-    let agents = files.agents.iter().map(|RawAgentFile { path, bytes }| (path, "", bytes));
-    let skills = files.skills.iter().map(|RawSkillFile { folder, bytes }| (folder, "/SKILL.md", bytes));
-    for (path, suffix, bytes) in agents.chain(skills) {
-        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        let name = [name, suffix.as_bytes()].concat();
+    // Nothing is added for a project without agents, skills and commands. An agent's name ends in `.md`, a skill's is
+    // told apart by its slash, and a command's by two at its beginning.
+    let last = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
+    let agents = files.agents.iter().map(|RawAgentFile { path, bytes }| (last(path), bytes));
+    let skills = files
+        .skills
+        .iter()
+        .map(|RawSkillFile { folder, bytes }| ([&last(folder), b"/SKILL.md".as_slice()].concat(), bytes));
+    let commands = files
+        .commands
+        .iter()
+        .map(|RawCommandFile { below, bytes, .. }| ([b"//", below.as_bytes()].concat(), bytes));
+    for (name, bytes) in agents.chain(skills).chain(commands) {
         for part in [name.as_slice(), bytes.as_slice()] {
             context.update(&(part.len() as u64).to_be_bytes());
             context.update(part);

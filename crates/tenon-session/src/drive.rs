@@ -13,18 +13,18 @@ use std::time::Duration;
 
 use tenon_agent::{Agent, Emitter, Ended, Stop};
 use tenon_core::{
-    ApprovalMode, BoxFut, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Media, Message, Outcome,
-    Part, Role, Signal, Timestamp,
+    ApprovalMode, BoxFut, Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Media, Message,
+    Outcome, Part, Role, RunInfo, Signal, Timestamp,
 };
 use tenon_wire::input::{
-    ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, SessionRef, Turn,
+    Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, SessionRef, Turn,
     TurnOrigin, read_line,
 };
 use tenon_wire::{Cancelled, PROTOCOL_VERSION, Replies};
 use tokio::sync::mpsc;
 
 use crate::later::{Answer, Later};
-use crate::{Lines, Peer};
+use crate::{CommandAnswer, ControlChannel, Lines, Peer, Teller};
 
 /// What the session is driven by.
 #[derive(Debug)]
@@ -35,15 +35,17 @@ pub enum Incoming {
     TooLong { number: u64, limit: usize },
 }
 
-/// What becomes of words that are a command.
+/// What becomes of words that may be a command.
 #[derive(Clone, Debug)]
 pub enum Commanded {
     /// They are for the model as they stand.
     NotACommand,
-    /// The model is asked this instead.
-    Ask(Message),
-    /// There is nothing to ask: the answer was given, and the conversation may have changed.
-    Answered,
+    /// The model is asked this instead. `told` says so first, where it was a command that asks.
+    Say { parts: Vec<InputPart>, told: Option<(Command, CommandAnswer)>, warnings: Vec<String> },
+    /// There is nothing to ask, and the conversation may have changed.
+    Answered { command: Command, answer: Result<CommandAnswer, Failure>, info: Option<Box<RunInfo>> },
+    /// The model is asked to summarise the conversation.
+    Compress { command: Command, instructions: Option<String> },
 }
 
 /// The conversation that turns belong to.
@@ -60,12 +62,7 @@ pub trait Host: Send {
     /// The conversation that a turn names; `None` goes on with the one there is.
     fn conversation(&mut self, which: &SessionRef) -> Result<Option<Conversation>, Failure>;
     /// Typed or declared commands. `history` is the conversation so far.
-    fn command<'a>(
-        &'a mut self,
-        turn: &'a Turn,
-        history: &'a mut Vec<Message>,
-        replies: &'a Replies,
-    ) -> BoxFut<'a, Commanded>;
+    fn command<'a>(&'a mut self, turn: &'a Turn, history: &'a mut Vec<Message>) -> BoxFut<'a, Commanded>;
     /// A file that a turn brings along, as a part of the message.
     fn file(&mut self, file: &FileData) -> Result<Part, Failure>;
     fn hint(&mut self, hint: Hint, replies: &Replies);
@@ -326,10 +323,27 @@ impl<H: Host> Session<H> {
         if !turn.history.is_empty() {
             self.history = std::mem::take(&mut turn.history);
         }
-        let commanded = self.host.command(&turn, &mut self.history, &self.replies).await;
-        let prompt = match commanded {
-            Commanded::Answered => return None,
-            Commanded::Ask(message) => Some(message),
+        let mut to_compress = None;
+        let mut warnings = Vec::new();
+        let prompt = match self.host.command(&turn, &mut self.history).await {
+            Commanded::Answered { command, answer, info } => {
+                self.teller(&turn, command).answered(answer, info.map(|info| *info));
+                return None;
+            }
+            Commanded::Say { parts, told, warnings: more } => {
+                warnings = more;
+                if let Some((command, answer)) = told {
+                    self.teller(&turn, command).tell(&answer);
+                }
+                match self.message(&parts) {
+                    Ok(message) => Some(message),
+                    Err(failure) => return self.refuse(&turn, failure),
+                }
+            }
+            Commanded::Compress { command, instructions } => {
+                to_compress = Some((self.teller(&turn, command), instructions));
+                None
+            }
             Commanded::NotACommand if turn.continuation && turn.parts.is_empty() => None,
             Commanded::NotACommand => match self.message(&turn.parts) {
                 Ok(message) => Some(message),
@@ -349,9 +363,30 @@ impl<H: Host> Session<H> {
             agent.history = history;
             agent.prompt = prompt;
             agent.stop = stopped;
-            tenon_agent::run(agent, sink).await
+            agent.warnings.extend(warnings);
+            match to_compress {
+                Some((teller, instructions)) => teller.compress(agent, instructions).await,
+                None => tenon_agent::run(agent, sink).await,
+            }
         });
         Some(Running { stop, prompt_id: turn.prompt_id, cancels: Vec::new(), run })
+    }
+
+    fn teller(&self, turn: &Turn, command: Command) -> Teller {
+        let control = match self.peer.can_be_asked() {
+            true => ControlChannel::On,
+            false => ControlChannel::Off,
+        };
+        Teller {
+            replies: self.replies.clone(),
+            lines: Some(Arc::clone(&self.lines)),
+            sink: Arc::clone(&self.sink),
+            ids: Arc::clone(&self.ids),
+            prompt_id: turn.prompt_id.clone(),
+            command,
+            control,
+            deliver: None,
+        }
     }
 
     fn message(&mut self, parts: &[InputPart]) -> Result<Message, Failure> {

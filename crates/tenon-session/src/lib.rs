@@ -8,9 +8,12 @@
 //! What this crate may not know: argv, the environment, the terminal, any provider's wire. Everything it
 //! stores went through `redact()`.
 
+mod chats;
+mod commands;
 mod control;
 mod drive;
 mod error;
+mod hints;
 mod later;
 mod list;
 mod lock;
@@ -26,8 +29,15 @@ mod shown_history;
 mod story;
 mod title;
 
+pub use chats::{SavedChat, SavedChats};
+pub use commands::{
+    CommandAnswer, CommandUse, Commands, ControlChannel, Desk, Form, Level, ListedCommand, Mentions,
+    ModelNames, OwnCommand, OwnSource, Ran, Stats, Submitted, Teller, TypedIn, command_json, expand,
+    understand,
+};
 pub use drive::{Closed, Commanded, Conversation, Host, Incoming, Session};
 pub use error::SessionError;
+pub use hints::{HintSource, Hints};
 pub use later::{Answer, Later};
 pub use list::{Found, Listed, State, delete, find, list, list_all, most_recent};
 pub use mirror::{Mirror, adopt};

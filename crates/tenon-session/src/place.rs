@@ -38,6 +38,11 @@ impl Place {
         self.all_outputs().join(id.to_string())
     }
 
+    /// Conversations that somebody gave a name.
+    pub(crate) fn saved(&self) -> PathBuf {
+        self.folder.join("saved")
+    }
+
     pub(crate) fn all_outputs(&self) -> PathBuf {
         self.folder.join("outputs")
     }

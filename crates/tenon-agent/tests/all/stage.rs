@@ -210,7 +210,7 @@ impl Stage {
             max_depth: self.max_depth,
             outputs: self.outputs,
             own_tools: Arc::new(|_| Vec::new()),
-            memory: Vec::new(),
+            memory: Default::default(),
         };
         Arc::new(subagents).offer_to(&mut self.agent);
         let tasks = self.agent.background.tasks.clone();
