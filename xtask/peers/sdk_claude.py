@@ -204,13 +204,19 @@ async def background(name):
 async def store(name):
     """What is mirrored to a store of the caller is enough to go on from, on another machine."""
     kept = InMemorySessionStore()
-    seen = await ask(name, session_store=kept)
+
+    def elsewhere(place, **more):
+        # This process has another home than the one it starts, so it must be told where that one's is.
+        env = {**place["env"], "CLAUDE_CONFIG_DIR": place["env"]["HOME"] + "/.claude"}
+        return ClaudeAgentOptions(
+            cli_path=BINARY, cwd=place["cwd"], env=env, session_store=kept, **more
+        )
+
+    first = elsewhere(PLACES[name])
+    seen = [message async for message in query(prompt="Tell me.", options=first)]
     session = seen[-1].session_id
-    again = PLACES[name + " again"]
-    resumed = ClaudeAgentOptions(
-        cli_path=BINARY, cwd=again["cwd"], env=again["env"], session_store=kept, resume=session
-    )
-    after = [message async for message in query(prompt="And then?", options=resumed)]
+    second = elsewhere(PLACES[name + " again"], resume=session)
+    after = [message async for message in query(prompt="And then?", options=second)]
     return {**outcome(after[-1]), "same session": after[-1].session_id == session}
 
 

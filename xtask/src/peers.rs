@@ -19,6 +19,7 @@ mod request_types;
 mod script;
 mod sdk;
 mod sdk_claude;
+mod sdk_docs;
 mod sdk_qwen;
 mod tls;
 mod workspace;

@@ -265,7 +265,7 @@ pub struct RunArgs {
     /// Only read_file, edit and run_shell_command; no settings, no memory
     #[arg(long, help_heading = "Tools")]
     pub bare: bool,
-    /// No memory files
+    /// No hooks, MCP servers, commands, skills or memory files
     #[arg(long, help_heading = "Tools")]
     pub safe_mode: bool,
     /// Confine shell commands: as far as the kernel can, not at all, or fully or not run at all

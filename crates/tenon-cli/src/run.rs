@@ -176,14 +176,16 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
         }
     };
     if let (Some(connection), Some(lines)) = (connection, lines) {
-        warnings.iter().for_each(|warning| reporter.warn(warning));
         let (agent, ending) = match plan {
             Ok(Planned { agent, ending, mcp, agents, connections, subagents, .. }) => {
                 let parts = Parts { mcp, connections, agents, subagents };
                 (Ok((agent, parts)), Some(ending))
             }
             Err(failure) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
-            Err(failure) => (Err(failure), None),
+            Err(failure) => {
+                warnings.iter().for_each(|warning| reporter.warn(warning));
+                (Err(failure), None)
+            }
         };
         let failed = agent.as_ref().err().cloned();
         let last = LastOutcome::default();

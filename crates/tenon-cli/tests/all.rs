@@ -71,6 +71,8 @@ mod result_file;
 mod rough_clients;
 #[path = "all/sandbox.rs"]
 mod sandbox;
+#[path = "all/sdk_flags.rs"]
+mod sdk_flags;
 #[path = "all/session_crashes.rs"]
 mod session_crashes;
 #[path = "all/sessions.rs"]

@@ -45,6 +45,12 @@ impl McpScript {
         self
     }
 
+    /// Adds a tool that answers with this text, whatever it is asked.
+    pub fn answers(mut self, tool: &str, text: &str) -> McpScript {
+        self.0["answers"][tool] = json!(text);
+        self.raw_tool(json!({"name": tool, "inputSchema": {"type": "object"}}))
+    }
+
     /// What it does first: `hang`, `exit`, `garbage`, or a file to wait for.
     pub fn start(mut self, start: impl Into<String>) -> McpScript {
         self.0["start"] = json!(start.into());
@@ -273,7 +279,11 @@ impl State {
     fn call(&mut self, id: &Value, params: &Value) -> Vec<Out> {
         let arguments = &params["arguments"];
         let token = &params["_meta"]["progressToken"];
-        match params["name"].as_str().unwrap() {
+        let name = params["name"].as_str().unwrap();
+        if let Some(said) = self.script.0["answers"][name].as_str() {
+            return vec![answer(id, text(said))];
+        }
+        match name {
             "echo" => vec![answer(id, text(arguments["text"].as_str().unwrap_or_default()))],
             "env" => {
                 let mut names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();

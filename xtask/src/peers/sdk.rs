@@ -41,6 +41,23 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
+    /// What the model was told of a call, in the request after it.
+    pub fn told(&self, call: &str) -> String {
+        self.server.requests().get(1).map(|request| request.tool_result(call)).unwrap_or_default()
+    }
+
+    /// The tools that the model was offered first.
+    pub fn offered(&self) -> Vec<String> {
+        let requests = self.server.requests();
+        let names = requests.first().map(|request| request.tool_names()).unwrap_or_default();
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Whether a request, counted from 0, has this text in it.
+    pub fn was_sent(&self, request: usize, text: &str) -> bool {
+        self.server.requests().get(request).is_some_and(|request| request.body.to_string().contains(text))
+    }
+
     /// What a file of the workspace says.
     pub fn file(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.workspace.join(name)).ok()

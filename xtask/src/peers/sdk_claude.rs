@@ -9,6 +9,7 @@ use crate::Failure;
 use crate::peers::node;
 use crate::peers::python::{self, Dependencies, Packages};
 use crate::peers::sdk::{Driver, Scenario};
+use crate::peers::sdk_docs;
 use crate::peers::sdk_qwen::{adds, asked_once, runs, stopped_in_mid_answer, writes};
 use crate::peers::workspace::{self, Binary};
 
@@ -32,11 +33,16 @@ pub fn run(binary: &Binary) -> Result<(), Failure> {
     let mut scenarios = in_both();
     scenarios.extend(in_python());
     driver.perform(scenarios)?;
+    let folder = tempfile::Builder::new().prefix("tenon-snippet-").tempdir()?;
+    sdk_docs::run(&python, "claude_agent_sdk", &folder.path().join("snippet.py"), &binary)?;
 
     let folder = node::with("claude-sdk", TYPESCRIPT)?;
     let file = folder.join("sdk_claude.mjs");
     std::fs::copy(workspace::script("sdk_claude.mjs"), &file)?;
-    Driver { program: Path::new("node"), file: &file, name: "sdk_claude_node", ..driver }.perform(in_both())
+    Driver { program: Path::new("node"), file: &file, name: "sdk_claude_node", ..driver }
+        .perform(in_both())?;
+    let snippet = folder.join("snippet.mjs");
+    sdk_docs::run(Path::new("node"), "@anthropic-ai/claude-agent-sdk", &snippet, &binary)
 }
 
 fn in_both() -> Vec<Scenario> {
@@ -52,8 +58,7 @@ fn in_both() -> Vec<Scenario> {
             |seen| seen.saw["structured"] == json!({"risk": "low"}) && seen.saw["subtype"] == "success",
         ),
         Scenario::new("two turns", [reply().text("One."), reply().text("Two.")], |seen| {
-            seen.saw["results"] == json!(["One.", "Two."])
-                && seen.server.request(1).body.to_string().contains("first")
+            seen.saw["results"] == json!(["One.", "Two."]) && seen.was_sent(1, "first")
         }),
         Scenario::new("allowed", writes(), |seen| {
             seen.file("a.txt").as_deref() == Some("as asked\n") && asked_once(seen.saw, "write_file")
@@ -61,7 +66,7 @@ fn in_both() -> Vec<Scenario> {
         Scenario::new("changed", writes(), |seen| seen.file("a.txt").as_deref() == Some("changed\n")),
         Scenario::new("denied", writes(), |seen| {
             seen.file("a.txt").is_none()
-                && seen.server.request(1).tool_result("c1").contains("not today")
+                && seen.told("c1").contains("not today")
                 && seen.saw["denials"][0]["tool_name"] == "write_file"
         }),
         Scenario::new("interrupt", stopped_in_mid_answer(), |seen| {
@@ -71,11 +76,10 @@ fn in_both() -> Vec<Scenario> {
             seen.saw["deltas"] == json!(["Hel", "lo", "."]) && seen.saw["text"] == json!(["Hello."])
         }),
         Scenario::new("in-process tool", adds(), |seen| {
-            seen.saw["called"] == json!([{"a": 2, "b": 40}])
-                && seen.server.request(1).tool_result("c1").starts_with("42")
+            seen.saw["called"] == json!([{"a": 2, "b": 40}]) && seen.told("c1").starts_with("42")
         }),
         Scenario::new("hook", runs("echo hello"), |seen| {
-            seen.server.request(1).tool_result("c1").contains("not here")
+            seen.told("c1").contains("not here")
                 && seen.saw["told"] == json!([{"tool": "run_shell_command", "command": "echo hello"}])
                 && seen.saw["events"]
                     == json!([["hook_started", "PreToolUse"], ["hook_response", "PreToolUse"]])
@@ -100,16 +104,16 @@ fn in_python() -> Vec<Scenario> {
             |seen| {
                 seen.saw["result"] == "The end."
                     && seen.saw["same session"] == true
-                    && seen.server.request(1).body.to_string().contains("Once upon a time.")
+                    && seen.was_sent(1, "Once upon a time.")
             },
         ),
         Scenario::new("flags", [reply().text("Hello.")], |seen| {
-            let warnings = seen.saw["warnings"].to_string();
+            let warned = |flag: &str| seen.saw["warnings"].to_string().matches(flag).count() == 1;
             seen.saw["result"] == "Hello."
                 && seen.saw["session"] == "2bec3e94-56aa-43ba-8c6f-8306da3a8564"
-                && seen.server.request(0).tool_names() == ["read_file", "run_shell_command"]
-                && warnings.contains("--betas")
-                && warnings.contains("--task-budget")
+                && seen.offered().starts_with(&["read_file".to_owned(), "run_shell_command".to_owned()])
+                && warned("--betas")
+                && warned("--task-budget")
         }),
     ]
 }

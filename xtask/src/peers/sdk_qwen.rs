@@ -7,6 +7,7 @@ use tenon_testkit::{Reply, Value, Wire, json, reply};
 use crate::Failure;
 use crate::peers::node;
 use crate::peers::sdk::{Driver, Scenario};
+use crate::peers::sdk_docs;
 use crate::peers::workspace::{self, Binary};
 
 const SDK: &[&str] = &["@qwen-code/sdk@0.1.14", "zod@3.25.76"];
@@ -24,7 +25,8 @@ pub fn run(binary: &Binary) -> Result<(), Failure> {
         binary: &binary,
         wire: Wire::Chat,
     };
-    driver.perform(scenarios())
+    driver.perform(scenarios())?;
+    sdk_docs::run(Path::new("node"), "@qwen-code/sdk", &folder.join("snippet.mjs"), &binary)
 }
 
 fn scenarios() -> Vec<Scenario> {
@@ -35,8 +37,7 @@ fn scenarios() -> Vec<Scenario> {
                 && seen.saw["channel"] == "SDK"
         }),
         Scenario::new("two turns", [reply().text("One."), reply().text("Two.")], |seen| {
-            seen.saw["results"] == json!(["One.", "Two."])
-                && seen.server.request(1).body.to_string().contains("first")
+            seen.saw["results"] == json!(["One.", "Two."]) && seen.was_sent(1, "first")
         }),
         Scenario::new("allowed", writes(), |seen| {
             seen.file("a.txt").as_deref() == Some("as asked\n") && asked_once(seen.saw, "write_file")
@@ -44,7 +45,7 @@ fn scenarios() -> Vec<Scenario> {
         Scenario::new("changed", writes(), |seen| seen.file("a.txt").as_deref() == Some("changed\n")),
         Scenario::new("denied", writes(), |seen| {
             seen.file("a.txt").is_none()
-                && seen.server.request(1).tool_result("c1").contains("not today")
+                && seen.told("c1").contains("not today")
                 && seen.saw["denials"][0]["tool_name"] == "write_file"
         }),
         Scenario::new("interrupt", stopped_in_mid_answer(), |seen| {
@@ -54,11 +55,10 @@ fn scenarios() -> Vec<Scenario> {
             seen.saw["deltas"] == json!(["Hel", "lo", "."]) && seen.saw["text"] == json!(["Hello."])
         }),
         Scenario::new("in-process tool", adds(), |seen| {
-            seen.saw["called"] == json!([{"a": 2, "b": 40}])
-                && seen.server.request(1).tool_result("c1") == "42"
+            seen.saw["called"] == json!([{"a": 2, "b": 40}]) && seen.told("c1") == "42"
         }),
         Scenario::new("hook", runs("echo hello"), |seen| {
-            seen.server.request(1).tool_result("c1").contains("not here") && seen.saw["is_error"] == false
+            seen.told("c1").contains("not here") && seen.saw["is_error"] == false
         })
         .settings(refusing_hook()),
         Scenario::new("control requests", [reply().text("Hello.")], |seen| {
@@ -69,7 +69,7 @@ fn scenarios() -> Vec<Scenario> {
             seen.saw["result"] == "Hello."
                 && seen.saw["session"] == true
                 && seen.saw["warned"] == true
-                && seen.server.request(0).system_text().contains("You are brief.")
+                && seen.was_sent(0, "You are brief.")
         }),
     ]
 }

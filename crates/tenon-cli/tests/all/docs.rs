@@ -51,6 +51,12 @@ fn driving_guide() {
 }
 
 #[test]
+fn sdk_guide() {
+    check_page("docs/guides/sdks.md");
+    check_page("docs/reference/sdk-flags.md");
+}
+
+#[test]
 fn models_and_providers_guide() {
     check_page("docs/guides/models-and-providers.md");
 }
