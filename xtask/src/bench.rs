@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::concurrent::held_memory;
+use crate::greeting::time_to_greeting;
 use crate::long_session;
 use crate::many::{By, ManyRuns};
 use crate::measure::{Sample, measure, peak_rss_floor};
@@ -23,6 +24,8 @@ const CPU_GOAL_CURLS: f64 = 3.0;
 const RSS_GOAL: f64 = 20e6;
 /// Below what a person or a supervising program notices.
 const FIRST_BYTE_GOAL: f64 = 15e-3;
+/// A client sends its first prompt after this; the programs that SDKs were made for need half a second and more.
+const GREETING_GOAL: f64 = 20e-3;
 /// A fast model sends hundreds of events per second: this keeps a stream below a percent of a core.
 const EVENT_CPU_GOAL: f64 = 5e-6;
 /// A session of many days, most of it summed up long ago.
@@ -71,6 +74,7 @@ pub fn run(args: &[String]) -> Result<Verdict, Failure> {
 
     let mut rows = bench.one_turn()?;
     rows.push(bench.first_byte()?);
+    rows.push(bench.greeting()?);
     rows.push(bench.long_stream()?);
     rows.extend(bench.long_session()?);
     rows.push(bench.many_at_once()?);
@@ -167,6 +171,27 @@ impl Bench<'_> {
         Ok(Row {
             what: "first byte of a stream",
             goal: Goal::AtMost(FIRST_BYTE_GOAL),
+            unit: Unit::Time,
+            values,
+        })
+    }
+
+    /// From the start of the process to the answer to a client's `initialize`.
+    fn greeting(&self) -> Result<Row, Failure> {
+        let server = ServerProcess::start(Scenario::OneTurn)?;
+        let Some((tenon, _)) = self.subjects.split_first() else {
+            return Err(Failure::other("there is nobody to greet"));
+        };
+        let mut times = Vec::with_capacity(self.runs);
+        for _ in 0..self.runs {
+            let mut command = tenon.session(&server.base_url, self.place)?;
+            times.push(time_to_greeting(&mut command, &self.place.stderr())?.as_secs_f64());
+        }
+        let mut values = vec![Some(median(times))];
+        values.resize(self.subjects.len(), None);
+        Ok(Row {
+            what: "start to the answer to `initialize`",
+            goal: Goal::AtMost(GREETING_GOAL),
             unit: Unit::Time,
             values,
         })

@@ -7,6 +7,7 @@
 
 mod bench;
 mod concurrent;
+mod greeting;
 mod long_session;
 mod many;
 mod measure;

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::Failure;
+
 const PROMPT: &str = "Audit";
 const SCHEMA: &str = r#"{"type":"object","properties":{"risk":{"enum":["low","high"]}},"required":["risk"]}"#;
 const API_KEY: &str = "test-key";
@@ -77,6 +79,14 @@ impl Subject {
         }
     }
 
+    /// tenon for a client that drives it; its flags are still to come.
+    pub fn session(&self, base_url: &str, place: &Place) -> Result<Command, Failure> {
+        let Self::Tenon { binary } = self else { return Err(Failure::other("only tenon is greeted")) };
+        let mut command = Command::new(binary);
+        surround(&mut command, base_url, place);
+        Ok(command)
+    }
+
     pub fn command(&self, base_url: &str, output: Output, place: &Place) -> Command {
         let mut command = match self {
             Self::Tenon { binary } => tenon(binary, output),
@@ -87,15 +97,7 @@ impl Subject {
                 shell
             }
         };
-        command
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", place.home())
-            .env("TENON_HOME", place.tenon_home())
-            .env("OPENAI_BASE_URL", base_url)
-            .env("OPENAI_API_KEY", API_KEY)
-            .env("OPENAI_MODEL", MODEL)
-            .current_dir(place.workspace());
+        surround(&mut command, base_url, place);
         if let Self::Peer { .. } = self {
             command
                 .env("BASE_URL", base_url)
@@ -106,6 +108,19 @@ impl Subject {
         }
         command
     }
+}
+
+/// The environment and the folder of everyone who is measured.
+fn surround(command: &mut Command, base_url: &str, place: &Place) {
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", place.home())
+        .env("TENON_HOME", place.tenon_home())
+        .env("OPENAI_BASE_URL", base_url)
+        .env("OPENAI_API_KEY", API_KEY)
+        .env("OPENAI_MODEL", MODEL)
+        .current_dir(place.workspace());
 }
 
 fn tenon(binary: &Path, output: Output) -> Command {

@@ -206,7 +206,6 @@ fn flags_that_do_not_go_together() {
             Some("with `--fork-session` the copy gets that id"),
         ),
         (&["--resume-session-at", "x"], "`--resume-session-at` is not in this version", None),
-        (&["--session-mirror"], "`--session-mirror` is not in this version", None),
     ] {
         let run = tenon().args(["-p", "go"]).args(flags).run();
         run.assert_code(2);

@@ -734,7 +734,7 @@ fn help_and_version_go_to_stdout() {
     }
     let help = tenon().arg("--help").run().stdout;
     assert!(help.contains("Exit codes:") && help.contains("Examples:"));
-    for later in ["--acp", "--session-mirror", "--insecure"] {
+    for later in ["--acp", "--worktree", "--insecure"] {
         assert!(!help.contains(later), "`{later}` is offered and would be refused");
     }
 }
