@@ -27,6 +27,8 @@ mod diagnostics;
 mod dialects;
 #[path = "all/docs.rs"]
 mod docs;
+#[path = "all/docs_golden.rs"]
+mod docs_golden;
 #[path = "all/drain.rs"]
 mod drain;
 #[path = "all/driving.rs"]

@@ -10,6 +10,8 @@
 //!   durations need not be the same; JSON that is written over more lines is compared by value.
 //! - `<!-- file NAME -->` puts the block into a file; `<!-- file NAME`, text, `-->` does so unseen.
 //! - `<!-- schema -->`, `<!-- no schema -->`, `<!-- settings -->`: tenon accepts, refuses, accepts it.
+//! - `<!-- golden … -->`: it is of a golden file (`docs_golden.rs`).
+//! - `<!-- needs PROGRAM -->`: where the program is missing, the block and its output are left out.
 //! - `<!-- norun: WHY -->`: it cannot be tried here.
 //!
 //! A block that is none of these fails.
@@ -48,6 +50,16 @@ fn mcp_guide() {
 fn driving_guide() {
     check_page("docs/guides/driving-tenon.md");
     check_page("docs/reference/dialects.md");
+    check_page("docs/reference/dialect-qwen.md");
+    check_page("docs/reference/dialect-claude.md");
+    check_page("docs/reference/dialect-gemini.md");
+    check_page("docs/reference/dialect-openai.md");
+    check_page("docs/guides/migration.md");
+}
+
+#[test]
+fn scripting_guide() {
+    check_page("docs/guides/scripting.md");
 }
 
 #[test]
@@ -339,18 +351,27 @@ fn check_page(page: &str) {
     }
     let world = world();
     let mut last: Option<(Run, Exact)> = None;
+    let mut left_out = false;
     for block in blocks {
         let Block { place, language, text, .. } = &block;
         if language == "json" {
             values(text).unwrap_or_else(|error| panic!("{place}: not JSON: {error}"));
         }
         let is_file = write_files(&world, &block);
+        if let Some(program) = block.note("needs").filter(|program| !has_program(program)) {
+            eprintln!("{place}: left out, because there is no `{program}` here");
+            left_out = true;
+            continue;
+        }
         if let Some(why) = block.note("norun:") {
             assert!(!why.is_empty(), "{place}: `norun` without a reason");
+        } else if block.note("golden").is_some() {
+            // `docs_golden.rs` compares it.
         } else if language == "sh" {
             let run = shell(&world, text, &block.answers());
             let expected = block.note("exit").map_or(0, |code| code.parse().unwrap());
             assert_eq!(run.code, expected, "{place}\n{run}");
+            left_out = false;
             last = Some((run, if text.contains("jq ") { Exact::Values } else { Exact::Text }));
         } else if block.is("schema") || block.is("no schema") {
             let run = world.clone().args(["-c", "tenon schema check \"$0\"", text]).run();
@@ -361,6 +382,9 @@ fn check_page(page: &str) {
             let run = shell(&world, &script, &["text Hello.".to_owned()]);
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{place}\n{run}");
         } else if !is_file {
+            if left_out {
+                continue;
+            }
             let (run, exact) = last.as_ref().unwrap_or_else(|| panic!("{place}: neither run nor marked"));
             let actual = if block.is("stderr") { &run.stderr } else { &run.stdout };
             let is_same = same(text, actual, *exact);
@@ -397,8 +421,12 @@ fn world() -> Tenon {
 }
 
 fn has_jq() -> bool {
+    has_program("jq")
+}
+
+fn has_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join("jq").is_file())
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
 /// Runs a script against a model that gives these answers, all of them.
@@ -554,7 +582,7 @@ fn anchor(heading: &str) -> String {
 }
 
 /// Every page of the documentation.
-fn pages() -> Vec<PathBuf> {
+pub fn pages() -> Vec<PathBuf> {
     let mut folders = vec![root().join("docs")];
     let mut pages = Vec::new();
     while let Some(folder) = folders.pop() {
@@ -575,6 +603,6 @@ fn read(page: &str) -> String {
     std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
 }
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
