@@ -10,6 +10,8 @@ mod documents;
 mod endings;
 #[path = "all/every_order.rs"]
 mod every_order;
+#[path = "all/execution_page.rs"]
+mod execution_page;
 #[path = "all/failures.rs"]
 mod failures;
 #[path = "all/graphs.rs"]

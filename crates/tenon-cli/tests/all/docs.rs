@@ -99,6 +99,8 @@ fn concepts() {
     }
     check_page("docs/concepts/sub-agents.md");
     check_page("docs/concepts/trust.md");
+    // Its examples are run, and its tables tried, by `tenon-flow`.
+    check_page("docs/concepts/workflow-execution.md");
 }
 
 #[test]

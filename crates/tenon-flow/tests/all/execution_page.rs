@@ -1,0 +1,157 @@
+//! The page on execution says what happens: its tables are read and tried.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tenon_flow::{
+    DEFAULT_MAX_CONCURRENCY, MAX_INCLUDE_DEPTH, MAX_ITEMS_AT_A_TIME, StepError, StepErrorClass, StepOutcome,
+    StepOutput, WorkflowOutcome,
+};
+
+use crate::documents::document;
+use crate::sim::{Sim, failed, said, statuses, submitted};
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/concepts/workflow-execution.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The rows of the table whose first heading this is, cell by cell.
+fn table(heading: &str) -> Vec<Vec<String>> {
+    let page = page();
+    let mut lines = page.lines().skip_while(|line| !line.starts_with(&format!("| {heading} |")));
+    assert!(lines.next().is_some(), "no table begins with `{heading}`");
+    lines
+        .skip(1)
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect())
+        .collect()
+}
+
+/// A `yaml` block, and what the comment before it says about the world.
+fn example(file: &str) -> (String, String) {
+    let page = page();
+    let (_, rest) = page.split_once(&format!("<!-- file {file} -->\n<!-- when ")).expect("the example");
+    let (world, rest) = rest.split_once(" -->\n```yaml\n").unwrap();
+    let (text, _) = rest.split_once("```").unwrap();
+    (text.to_owned(), world.to_owned())
+}
+
+fn run(text: &str, world: &str) -> (WorkflowOutcome, Sim) {
+    let mut words: BTreeMap<String, Vec<StepOutcome>> = BTreeMap::new();
+    if let Some(step) = world.strip_suffix(" fails") {
+        words.insert(step.to_owned(), vec![failed(StepErrorClass::Auth, "no")]);
+    } else if let Some((step, said_by)) = world.split_once(" says ") {
+        words.insert(step.to_owned(), said_by.split(", ").map(said).collect());
+    } else if let Some((step, result)) = world.split_once(" submits ") {
+        words.insert(step.to_owned(), vec![submitted("", serde_json::from_str(result).unwrap())]);
+    } else {
+        panic!("`{world}`?");
+    }
+    Sim::new(document(text)).run(&mut |key, _| match words.get_mut(key.segments()[1].id()) {
+        Some(list) if !list.is_empty() => list.remove(0),
+        _ => said(""),
+    })
+}
+
+#[test]
+fn the_examples_do_what_the_page_says() {
+    let (text, world) = example("release.yaml");
+    let wanted: Vec<String> =
+        table("step").iter().map(|row| format!("{}: {}", row[0].trim_matches('`'), row[1])).collect();
+    assert_eq!(statuses(&run(&text, &world).0), wanted);
+
+    let (text, world) = example("refine.yaml");
+    let (outcome, sim) = run(&text, &world);
+    assert_eq!((statuses(&outcome), sim.started.len()), (vec!["write: completed".to_owned()], 3));
+
+    let (text, world) = example("services.yaml");
+    let (outcome, sim) = run(&text, &world);
+    assert_eq!(statuses(&outcome), ["list: completed", "check: completed"]);
+    assert_eq!(sim.started, ["run/list@1", "run/check[0]/probe@1", "run/check[0]/judge@1"]);
+    let result = outcome.step("check").unwrap().result.as_ref().unwrap().to_value();
+    assert_eq!(result["iterations"][0]["item"], "api");
+}
+
+#[test]
+fn every_failure_strategy_does_what_its_row_says() {
+    for row in table("`options.onStepFailure`") {
+        let strategy = row[0].trim_matches('`');
+        let mut sim = Sim::new(document(&format!(
+            "name: w\noptions: {{onStepFailure: {strategy}}}\nsteps:\n  - {{id: a}}\n  - {{id: b, dependsOn: [a]}}\n  \
+             - {{id: c, dependsOn: [b]}}\n  - {{id: d}}\n"
+        )));
+        sim.fail("run/a@1", StepErrorClass::Auth);
+        sim.stop_cancelled();
+        if sim.running() == ["run/d@1"] {
+            sim.ok("run/d@1", "");
+        }
+        let status = row[1].trim_matches('`');
+        let others = if row[2] == "run" { "completed" } else { "cancelled" };
+        assert_eq!(
+            sim.statuses(),
+            ["a: failed".to_owned(), format!("b: {status}"), format!("c: {status}"), format!("d: {others}")]
+        );
+    }
+}
+
+#[test]
+fn every_class_is_tried_again_as_its_row_says() {
+    let mut seen = Vec::new();
+    for row in table("class") {
+        for name in row[0].split(", ").map(|name| name.trim_matches('`')) {
+            let class = StepErrorClass::ALL.into_iter().find(|class| class.name() == name);
+            let class = class.unwrap_or_else(|| panic!("`{name}` is no class"));
+            seen.push(class);
+            let mut sim = Sim::new(document("name: w\nsteps:\n  - {id: a, retries: 1}\n"));
+            let error = StepError::new(class, "no");
+            sim.complete("run/a@1", StepOutcome::Failed { error, output: StepOutput::default() });
+            let (running, timers) = (sim.running(), sim.timers());
+            match row[1].as_str() {
+                "no" => assert_eq!((running, timers), (vec![], vec![]), "{name}"),
+                "at once" => assert_eq!((running, timers), (vec!["run/a@2".to_owned()], vec![]), "{name}"),
+                pause if pause.starts_with("after half a second") => {
+                    assert_eq!(timers, [("run/a@1~backoff".to_owned(), 500)], "{name}");
+                }
+                other => panic!("`{other}`?"),
+            }
+        }
+    }
+    seen.sort();
+    let mut all = StepErrorClass::ALL.to_vec();
+    all.sort();
+    assert_eq!(seen, all);
+}
+
+#[test]
+fn the_numbers_of_the_page_are_those_of_the_code() {
+    let limits = table("limit");
+    assert_eq!(limits[0][2], DEFAULT_MAX_CONCURRENCY.to_string());
+    assert!(limits[1][2].contains(&format!("never more than {MAX_ITEMS_AT_A_TIME}")), "{limits:?}");
+    assert_eq!(MAX_INCLUDE_DEPTH, 5, "the page says so in a word");
+    assert_eq!(tenon_flow::CANCEL_GRACE.as_secs(), 2, "the page says so in a word");
+}
+
+#[test]
+fn every_condition_does_what_its_row_says() {
+    let conditions = ["false", "steps.a.result.nothing.here", "steps.a.content > 1"];
+    let rows = table("a `condition` that");
+    assert_eq!(rows.len(), conditions.len());
+    for (row, condition) in rows.iter().zip(conditions) {
+        let workflow = document(
+            &format!(
+                "name: w\nsteps:\n  - {{id: a}}\n  - {{id: b, dependsOn: [a], condition: {condition}}}\n  \
+             - {{id: c, dependsOn: [b]}}\n"
+            )
+            .replace("condition: false", "condition: 'false'"),
+        );
+        let (outcome, sim) = Sim::new(workflow).run(&mut |_, _| said(""));
+        let status = match row[1].as_str() {
+            "is skipped" => "b: skipped",
+            "fails" => "b: failed",
+            other => panic!("`{other}`?"),
+        };
+        assert_eq!(statuses(&outcome)[1], status, "{condition}");
+        assert_eq!(sim.started.contains(&"run/c@1".to_owned()), row[2] == "runs", "{condition}");
+    }
+}
