@@ -190,8 +190,8 @@ async fn prepare(
         mirror: None,
         other_models: named,
     };
-    let Planned { mut agent, ending, connections, recorder, own_tools, folders, subagents, memory } =
-        plan.planned(warnings).await?;
+    let Planned { mut agent, ending, connections, recorder, own_tools, folders, subagents, memory, .. } =
+        plan.planned(warnings, &mut None).await?;
     if let Some(unusable) = unusable_tools(&flow, &agent.registry, &agent.permissions).into_iter().next() {
         ending.mcp.stop().await;
         return Err(Failure::new(
