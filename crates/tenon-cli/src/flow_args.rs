@@ -17,6 +17,15 @@ pub enum FlowCommand {
         #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
         format: ReportFormat,
     },
+    /// Draw the steps of a document and what depends on what
+    Plan {
+        /// A workflow document, YAML or JSON
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// What to draw it as
+        #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
+        format: PlanFormat,
+    },
     /// Run a document. Exit 0 if it completed, 1 if a step failed
     #[command(override_usage = "tenon flow run [OPTIONS] FILE [CONTEXT]...")]
     Run(FlowRunArgs),
@@ -44,6 +53,16 @@ pub struct FlowRunArgs {
     pub coordinator: bool,
     #[command(flatten)]
     pub run: Box<RunArgs>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PlanFormat {
+    /// Boxes for a terminal
+    Text,
+    Mermaid,
+    Svg,
+    /// The graph itself
+    Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

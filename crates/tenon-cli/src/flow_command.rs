@@ -1,20 +1,21 @@
-//! `tenon flow validate`: documents are checked without a model, a key or a session.
+//! `tenon flow validate` and `tenon flow plan`: documents are checked and drawn without a model, a key or a session.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tenon_config::{ChoiceError, ModelFlags, ProjectTrust, Sources, choose_model};
 use tenon_core::{ErrorClass, Failure, exit_code};
-use tenon_flow::{Diagnostic, LoadError, LoadOptions, LoadedWorkflow, load};
+use tenon_flow::{Diagnostic, Drawing, LoadError, LoadOptions, LoadedWorkflow, Plan, load};
 
-use crate::flow_args::{FlowCommand, ReportFormat};
+use crate::flow_args::{FlowCommand, PlanFormat, ReportFormat};
 use crate::manual::print;
-use crate::stderr::{Level, Reporter};
+use crate::stderr::{Level, Reporter, line};
 use crate::{flow_run, surroundings};
 
 pub fn main(command: FlowCommand) -> u8 {
     match command {
         FlowCommand::Validate { files, format } => validate(&files, format),
+        FlowCommand::Plan { file, format } => plan(&file, format),
         FlowCommand::Run(args) => flow_run::main(args),
     }
 }
@@ -70,11 +71,7 @@ fn validate(files: &[PathBuf], format: ReportFormat) -> u8 {
                 found.extend(problems);
                 code = exit_code(ErrorClass::Config);
             }
-            Err(error @ LoadError::Unreadable { .. }) => {
-                let failure = Failure::new(ErrorClass::Input, error.to_string());
-                Reporter { level: Level::Quiet, heartbeats: false, is_terminal: false }.failure(&failure);
-                return failure.exit_code();
-            }
+            Err(error @ LoadError::Unreadable { .. }) => return unreadable(&error),
         }
     }
     let text = match format {
@@ -82,6 +79,31 @@ fn validate(files: &[PathBuf], format: ReportFormat) -> u8 {
         ReportFormat::Json => format!("{}\n", as_json(&found)),
     };
     print(text.as_bytes()).max(code)
+}
+
+fn plan(file: &Path, format: PlanFormat) -> u8 {
+    match load(file, &LoadOptions::default()) {
+        Ok(workflow) => {
+            let drawing = match format {
+                PlanFormat::Text => Drawing::Boxes,
+                PlanFormat::Mermaid => Drawing::Mermaid,
+                PlanFormat::Svg => Drawing::Svg,
+                PlanFormat::Json => Drawing::Json,
+            };
+            print(Plan::of(&workflow.workflow).draw(drawing).as_bytes())
+        }
+        Err(LoadError::Invalid(problems)) => {
+            line(told(&problems).trim_end());
+            exit_code(ErrorClass::Config)
+        }
+        Err(error @ LoadError::Unreadable { .. }) => unreadable(&error),
+    }
+}
+
+fn unreadable(error: &LoadError) -> u8 {
+    let failure = Failure::new(ErrorClass::Input, error.to_string());
+    Reporter { level: Level::Quiet, heartbeats: false, is_terminal: false }.failure(&failure);
+    failure.exit_code()
 }
 
 /// Each problem with its line, a blank line after it.

@@ -11,6 +11,7 @@ mod context_files;
 mod declared_tools;
 mod diagnostic;
 mod document;
+mod draw;
 mod drive;
 mod duration;
 mod event;
@@ -46,6 +47,7 @@ pub use document::{
     AgentSpec, DEFAULT_MAX_TURNS, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode,
     Place, Places, RunBudget, Scheduler, Step, ToolChoice, VERSION, Workflow,
 };
+pub use draw::{Drawing, Plan, PlanKind, PlanStep};
 pub use drive::drive;
 pub use event::{
     AgentTurn, CallPhase, ErrorData, FlowEmitter, FlowEvent, FlowEventData, FlowSink, LoopType, MessageData,

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "all/any_text.rs"]
+mod any_text;
 #[path = "all/cel.rs"]
 mod cel;
+#[path = "all/diagnostics.rs"]
+mod diagnostics;
 #[path = "all/documents.rs"]
 mod documents;
 #[path = "all/endings.rs"]
@@ -24,6 +28,8 @@ mod includes;
 mod items;
 #[path = "all/journal.rs"]
 mod journal;
+#[path = "all/loading.rs"]
+mod loading;
 #[path = "all/loops.rs"]
 mod loops;
 #[path = "all/replay.rs"]

@@ -1,0 +1,192 @@
+//! Boxes and lines for a terminal.
+
+use super::Plan;
+use super::layout::{Cell, Layout, Net, What, lay_out};
+
+/// Which ways a line leaves a cell.
+const UP: u8 = 1;
+const DOWN: u8 = 2;
+const LEFT: u8 = 4;
+const RIGHT: u8 = 8;
+
+pub(super) fn draw(plan: &Plan) -> String {
+    let layout = lay_out(plan);
+    let mut text = format!("{}\n\n", plan.title());
+    for (index, row) in layout.rows.iter().enumerate() {
+        for line in box_lines(plan, &row.cells, row.lines) {
+            push_line(&mut text, &line);
+        }
+        if index + 1 < layout.rows.len() {
+            for line in channel(&layout, &row.nets) {
+                push_line(&mut text, &line);
+            }
+        }
+    }
+    text
+}
+
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(line.trim_end());
+    text.push('\n');
+}
+
+/// A row of boxes; wires run through it.
+fn box_lines(plan: &Plan, cells: &[Cell], lines: usize) -> Vec<String> {
+    let height = lines + 2;
+    let mut rows = vec![String::new(); height];
+    for cell in cells {
+        let content: Vec<String> = match cell.what {
+            What::Wire(_) => vec!["│".to_owned(); height],
+            What::Step(index) => {
+                let inner = cell.width - 4;
+                let bar = "─".repeat(inner + 2);
+                let own = plan.steps[index].lines();
+                let bottom = own.len() + 1;
+                (0..height)
+                    .map(|line| match line {
+                        0 => format!("┌{bar}┐"),
+                        line if line == bottom => format!("└{bar}┘"),
+                        // A box with fewer lines than its neighbours: its line goes on below it.
+                        line if line > bottom => below(cell.width),
+                        line => {
+                            let shown = &own[line - 1];
+                            format!("│ {shown}{} │", " ".repeat(inner - shown.chars().count()))
+                        }
+                    })
+                    .collect()
+            }
+        };
+        for (row, part) in rows.iter_mut().zip(content) {
+            let pad = cell.left - row.chars().count();
+            row.push_str(&" ".repeat(pad));
+            row.push_str(&part);
+        }
+    }
+    rows
+}
+
+fn below(width: usize) -> String {
+    " ".repeat(width)
+}
+
+/// The lines between two rows: down from the sources, along, down to the targets, and an arrow.
+fn channel(layout: &Layout, nets: &[Net]) -> Vec<String> {
+    let tracks = tracks(nets);
+    let height = tracks.iter().flatten().max().map_or(0, |last| last + 1);
+    // A line down, the tracks, a line down, the arrows.
+    let rows = height + 3;
+    let mut grid = Grid { width: layout.width + 1, owners: vec![Vec::new(); rows * (layout.width + 1)] };
+    for (index, net) in nets.iter().enumerate() {
+        let track = tracks[index].map_or(rows - 1, |track| track + 1);
+        for source in &net.sources {
+            grid.vertical(index, *source, 0, track);
+        }
+        for (target, _) in &net.targets {
+            grid.vertical(index, *target, track.min(rows - 1), rows - 1);
+        }
+        let columns = net.sources.iter().copied().chain(net.targets.iter().map(|(column, _)| *column));
+        let (first, last) = columns.fold((usize::MAX, 0), |(first, last), at| (first.min(at), last.max(at)));
+        if tracks[index].is_some() {
+            grid.horizontal(index, track, first, last);
+        } else {
+            grid.vertical(index, first, 0, rows - 1);
+        }
+    }
+    let mut lines: Vec<Vec<char>> = (0..rows).map(|row| grid.line(row)).collect();
+    let arrows = nets.iter().flat_map(|net| &net.targets).filter(|(_, what)| matches!(what, What::Step(_)));
+    for (column, _) in arrows {
+        lines[rows - 1][*column] = '▼';
+    }
+    lines.into_iter().map(|line| line.into_iter().collect()).collect()
+}
+
+/// The height of each net's horizontal line; none for one that goes straight down.
+///
+/// Where a source of one net stands above a target of another, its line must turn off first.
+fn tracks(nets: &[Net]) -> Vec<Option<usize>> {
+    let bends = |net: &Net| {
+        let first = net.sources.first().copied();
+        net.sources
+            .iter()
+            .chain(net.targets.iter().map(|(column, _)| column))
+            .any(|column| Some(*column) != first)
+    };
+    let mut open: Vec<usize> = (0..nets.len()).filter(|index| bends(&nets[*index])).collect();
+    let mut tracks = vec![None; nets.len()];
+    let mut next = 0;
+    while !open.is_empty() {
+        let is_free = |net: usize| {
+            !open.iter().any(|other| {
+                *other != net
+                    && nets[*other]
+                        .sources
+                        .iter()
+                        .any(|source| nets[net].targets.iter().any(|(to, _)| to == source))
+            })
+        };
+        let at = open.iter().position(|net| is_free(*net)).unwrap_or(0);
+        tracks[open.remove(at)] = Some(next);
+        next += 1;
+    }
+    tracks
+}
+
+struct Grid {
+    width: usize,
+    /// For each cell, which nets pass it and which ways they leave it.
+    owners: Vec<Vec<(usize, u8)>>,
+}
+
+impl Grid {
+    fn mark(&mut self, net: usize, row: usize, column: usize, ways: u8) {
+        let cell = &mut self.owners[row * self.width + column];
+        match cell.iter_mut().find(|(owner, _)| *owner == net) {
+            Some((_, known)) => *known |= ways,
+            None => cell.push((net, ways)),
+        }
+    }
+
+    fn vertical(&mut self, net: usize, column: usize, from: usize, to: usize) {
+        for row in from..=to {
+            let up = if row > from || from == 0 { UP } else { 0 };
+            let down = if row < to { DOWN } else { 0 };
+            self.mark(net, row, column, up | down);
+        }
+    }
+
+    fn horizontal(&mut self, net: usize, row: usize, from: usize, to: usize) {
+        for column in from..=to {
+            let left = if column > from { LEFT } else { 0 };
+            let right = if column < to { RIGHT } else { 0 };
+            self.mark(net, row, column, left | right);
+        }
+    }
+
+    fn line(&self, row: usize) -> Vec<char> {
+        self.owners[row * self.width..(row + 1) * self.width].iter().map(|cell| glyph(cell)).collect()
+    }
+}
+
+/// Where two lines cross without meeting, the one from above passes over the other.
+fn glyph(cell: &[(usize, u8)]) -> char {
+    let ways = match cell {
+        [] => return ' ',
+        [(_, ways)] => *ways,
+        several => {
+            several.iter().map(|(_, ways)| *ways).find(|ways| ways & (UP | DOWN) != 0).unwrap_or(LEFT | RIGHT)
+        }
+    };
+    match ways {
+        ways if ways & (UP | DOWN) != 0 && ways & (LEFT | RIGHT) == 0 => '│',
+        ways if ways & (UP | DOWN) == 0 => '─',
+        ways if ways == UP | RIGHT => '└',
+        ways if ways == UP | LEFT => '┘',
+        ways if ways == DOWN | RIGHT => '┌',
+        ways if ways == DOWN | LEFT => '┐',
+        ways if ways == UP | DOWN | RIGHT => '├',
+        ways if ways == UP | DOWN | LEFT => '┤',
+        ways if ways == UP | LEFT | RIGHT => '┴',
+        ways if ways == DOWN | LEFT | RIGHT => '┬',
+        _ => '┼',
+    }
+}

@@ -1,0 +1,106 @@
+//! SVG: one self-contained picture that reads on light and dark pages.
+
+use std::fmt::Write as _;
+
+use super::Plan;
+use super::layout::{What, lay_out};
+
+const COLUMN: usize = 9;
+const LINE: usize = 18;
+const MARGIN: usize = 24;
+const TITLE: usize = 32;
+const BETWEEN: usize = 56;
+const STYLE: &str = "text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1f2328}\
+.title{font-weight:600}.tag{fill:#59636e}rect{fill:#f6f8fa;stroke:#818b98}path{fill:none;stroke:#59636e;stroke-width:1.5}\
+marker path{fill:#59636e;stroke:none}\
+@media(prefers-color-scheme:dark){text{fill:#f0f6fc}.tag{fill:#9198a1}rect{fill:#151b23;stroke:#656c76}path{stroke:#9198a1}marker path{fill:#9198a1}}";
+
+pub(super) fn draw(plan: &Plan) -> String {
+    let layout = lay_out(plan);
+    let x = |column: usize| MARGIN + column * COLUMN;
+    let title = plan.title();
+    let width = 2 * MARGIN + layout.width.max(title.chars().count()) * COLUMN;
+    let mut tops = Vec::new();
+    let mut y = MARGIN + TITLE;
+    for row in &layout.rows {
+        tops.push(y);
+        y += box_height(row.lines) + BETWEEN;
+    }
+    let height = y.saturating_sub(BETWEEN) + MARGIN;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\">\n\
+         <title>{}</title>\n<style>{STYLE}</style>\n\
+         <defs><marker id=\"arrow\" viewBox=\"0 0 10 10\" refX=\"10\" refY=\"5\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L10 5L0 10z\"/></marker></defs>\n\
+         <text class=\"title\" x=\"{MARGIN}\" y=\"{}\">{}</text>\n",
+        escaped(&title),
+        MARGIN + LINE / 2,
+        escaped(&title),
+    );
+    for (index, row) in layout.rows.iter().enumerate() {
+        let Some(below) = tops.get(index + 1) else { break };
+        let bottom = tops[index] + box_height(row.lines);
+        let middle = (bottom + below) / 2;
+        for net in &row.nets {
+            for source in &net.sources {
+                for (target, what) in &net.targets {
+                    let (from, to) = (x(*source), x(*target));
+                    let arrow =
+                        if matches!(what, What::Step(_)) { " marker-end=\"url(#arrow)\"" } else { "" };
+                    let _ = writeln!(
+                        svg,
+                        "<path d=\"M{from} {bottom}C{from} {middle} {to} {middle} {to} {below}\"{arrow}/>"
+                    );
+                }
+            }
+        }
+    }
+    for (row, top) in layout.rows.iter().zip(&tops) {
+        let bottom = top + box_height(row.lines);
+        for cell in &row.cells {
+            let left = x(cell.left);
+            match cell.what {
+                What::Wire(_) => {
+                    let middle = x(cell.left + cell.width / 2);
+                    let _ = writeln!(svg, "<path d=\"M{middle} {top}V{bottom}\"/>");
+                }
+                What::Step(index) => {
+                    let wide = cell.width * COLUMN;
+                    let tall = bottom - top;
+                    let _ = writeln!(
+                        svg,
+                        "<rect x=\"{left}\" y=\"{top}\" width=\"{wide}\" height=\"{tall}\" rx=\"6\"/>"
+                    );
+                    for (line, text) in plan.steps[index].lines().iter().enumerate() {
+                        let class = if line == 0 { "" } else { " class=\"tag\"" };
+                        let (left, base) = (left + 2 * COLUMN, top + LINE * (line + 1) + 2);
+                        let _ =
+                            writeln!(svg, "<text{class} x=\"{left}\" y=\"{base}\">{}</text>", escaped(text));
+                    }
+                }
+            }
+        }
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn box_height(lines: usize) -> usize {
+    lines * LINE + LINE / 2 + 4
+}
+
+fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => shown.push_str("&amp;"),
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '"' => shown.push_str("&quot;"),
+            '\'' => shown.push_str("&#39;"),
+            // XML has no way to write the others.
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => shown.push(' '),
+            c => shown.push(c),
+        }
+    }
+    shown
+}

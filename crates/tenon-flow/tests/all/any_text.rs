@@ -1,0 +1,143 @@
+//! No text makes the reader panic, and what it accepts it accepts again in its own words.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use tenon_flow::{Drawing, Expression, Plan, Scope, Template, clean, parse};
+
+/// Pieces of documents, put together at random: likelier to get past the first check than letters are.
+fn pieces() -> impl Strategy<Value = String> {
+    let words = prop::sample::select(vec![
+        "name: n\n",
+        "steps:\n",
+        "  - id: a\n",
+        "    loop:\n",
+        "      forEach: [1, *x]\n",
+        "&x ",
+        "<<: *x\n",
+        "agents: {a: {}}\n",
+        "{",
+        "}",
+        "[",
+        "]",
+        ": ",
+        "- ",
+        "|\n",
+        ">-\n",
+        "\"",
+        "'",
+        "#",
+        "\t",
+        "\r\n",
+        "---\n",
+        "...\n",
+        "? ",
+        "!!str ",
+        "%YAML 1.2\n",
+        "\u{feff}",
+        "\u{202e}",
+        "012",
+        "~",
+        "1e9999",
+        "    dependsOn: [a, b]\n",
+        "inputs: {type: object}\n",
+        "@x",
+        "${{ steps.a-b }}",
+        "é",
+    ]);
+    prop::collection::vec(words, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+fn expressions() -> impl Strategy<Value = String> {
+    let words = prop::sample::select(vec![
+        "steps",
+        ".a-b",
+        ".a",
+        "['a-b']",
+        ".result",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        " + ",
+        " - ",
+        " && ",
+        " || ",
+        "!",
+        "-",
+        "1",
+        "2.5",
+        "'x'",
+        "\"",
+        "'",
+        "\\",
+        "r'",
+        "'''",
+        "has(",
+        ".map(x, ",
+        ".exists(i, ",
+        " ? ",
+        " : ",
+        ",",
+        "item",
+        "content",
+        "null",
+        "true",
+        "u",
+        "b'a'",
+        " in ",
+        "é",
+        "\n",
+        "//",
+    ]);
+    prop::collection::vec(words, 0..20).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: tenon_testkit::cases(256), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn documents(text in prop_oneof![pieces(), any::<String>()]) {
+        for file in ["f.yaml", "f.json"] {
+            match parse(&text, Path::new(file)) {
+                Ok(document) => {
+                    let again = document.workflow.normalised().to_string();
+                    let plan = Plan::of(&document.workflow);
+                    for drawing in [Drawing::Boxes, Drawing::Mermaid, Drawing::Svg, Drawing::Json] {
+                        plan.draw(drawing);
+                    }
+                    prop_assert!(!again.is_empty());
+                }
+                Err(problems) => {
+                    prop_assert!(!problems.is_empty());
+                    for problem in problems {
+                        prop_assert!(problem.line >= 1 && problem.column >= 1);
+                        prop_assert!(!problem.to_string().is_empty());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn expressions_and_templates(text in prop_oneof![expressions(), any::<String>()]) {
+        let scope = Scope::new();
+        if let Ok(expression) = Expression::compile(&text, ["a-b", "a"]) {
+            let _ = expression.evaluate_value(&scope);
+            let _ = expression.evaluate_bool(&scope);
+            let _ = expression.evaluate_list(&scope);
+        }
+        if let Ok(template) = Template::compile(&format!("x ${{{{ {text} }}}} y"), &["a-b"]) {
+            let _ = template.render(&scope);
+        }
+    }
+
+    #[test]
+    fn cleaning_twice_is_cleaning_once(text in any::<String>()) {
+        if let Ok(once) = clean(&text) {
+            prop_assert_eq!(clean(&once), Ok(once.clone()));
+        }
+    }
+}

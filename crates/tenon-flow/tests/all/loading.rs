@@ -1,0 +1,280 @@
+//! What a document becomes when it is loaded with its files.
+
+use std::fs;
+use std::path::Path;
+
+use tenon_flow::{LoadError, LoadOptions, LoadedWorkflow, LoopKind, StepBody, load};
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(files: &[(&str, &str)]) -> Folder {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Folder(folder)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn load(&self) -> Result<LoadedWorkflow, LoadError> {
+        load(&self.path().join("flow.yaml"), &LoadOptions::default())
+    }
+
+    fn loaded(&self) -> LoadedWorkflow {
+        self.load().unwrap_or_else(|error| panic!("{error:?}"))
+    }
+
+    fn codes(&self) -> Vec<&'static str> {
+        match self.load() {
+            Ok(_) => Vec::new(),
+            Err(LoadError::Invalid(found)) => {
+                found.iter().filter(|problem| problem.is_error()).map(|problem| problem.code.text()).collect()
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn files_take_the_place_of_references() {
+    let folder = Folder::new(&[
+        (
+            "flow.yaml",
+            "name: n\nagents: {a: {description: d, prompt: '@p/one.md'}}\nsteps:\n  - {id: s, instructions: '@long.md'}\n  - {id: l, loop: {maxIterations: 1, steps: [{id: i, instructions: '@long.md'}]}}",
+        ),
+        ("p/one.md", "  @p/two.md \n"),
+        ("p/two.md", "You are two.\n"),
+        ("long.md", &"x".repeat(5000)),
+    ]);
+    let loaded = folder.loaded();
+    assert_eq!(loaded.agents["a"].spec.prompt, "You are two.\n");
+    assert_eq!(loaded.workflow.steps[0].instructions.len(), 5000);
+    let StepBody::Loop(it) = &loaded.steps[1].body else { panic!() };
+    assert_eq!(it.steps[0].spec.instructions.len(), 5000);
+    assert_eq!(loaded.hash.len(), 64);
+}
+
+#[test]
+fn references_stay_in_their_folder() {
+    let secret = tempfile::tempdir().unwrap();
+    fs::write(secret.path().join("secret"), "no").unwrap();
+    let table = [
+        ("'@../secret'", "ref_escape"),
+        ("'@/etc/hostname'", "ref_escape"),
+        ("'@link'", "ref_escape"),
+        ("'@missing'", "ref_missing"),
+        ("'@'", "ref_missing"),
+        ("'@loop-a'", "ref_missing"),
+        ("'@sub'", "ref_missing"),
+        ("'@chain0'", "ref_missing"),
+        ("'@huge'", "too_large"),
+        ("'@bidi'", "unicode_unsafe"),
+        ("'@binary'", "ref_missing"),
+    ];
+    let chain: Vec<(String, String)> =
+        (0..25).map(|index| (format!("chain{index}"), format!("@chain{}", index + 1))).collect();
+    for (reference, code) in table {
+        let text = format!("name: n\nsteps: [{{id: s, instructions: {reference}}}]");
+        let folder = Folder::new(&[
+            ("flow.yaml", &text),
+            ("loop-a", "@loop-b"),
+            ("loop-b", "@loop-a"),
+            ("sub/x", ""),
+            ("bidi", "a\u{202e}b"),
+            ("huge", &"x".repeat(1024 * 1024 + 1)),
+        ]);
+        for (name, text) in &chain {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        fs::write(folder.path().join("binary"), [0xff, 0xfe, 0x00]).unwrap();
+        std::os::unix::fs::symlink(secret.path().join("secret"), folder.path().join("link")).unwrap();
+        assert_eq!(folder.codes(), [code], "{reference}");
+    }
+    // A link that stays inside is a file like any other.
+    let folder =
+        Folder::new(&[("flow.yaml", "name: n\nsteps: [{id: s, instructions: '@in'}]"), ("real", "text")]);
+    std::os::unix::fs::symlink("real", folder.path().join("in")).unwrap();
+    assert_eq!(folder.loaded().workflow.steps[0].instructions, "text");
+}
+
+#[test]
+fn includes_are_loaded_once_and_not_too_deep() {
+    let folder = Folder::new(&[
+        (
+            "flow.yaml",
+            "name: n\nincludes: {d: sub/deploy.yaml}\nsteps: [{id: a, include: d}, {id: b, include: sub/deploy.yaml}, {id: l, loop: {forEach: [1], steps: [{id: i, include: d}]}}]",
+        ),
+        ("sub/deploy.yaml", "name: deploy\nsteps: [{id: x, instructions: '@x.md'}]"),
+        ("sub/x.md", "deploy it"),
+    ]);
+    let loaded = folder.loaded();
+    let StepBody::Include(inner) = &loaded.steps[0].body else { panic!() };
+    assert_eq!(inner.workflow.steps[0].instructions, "deploy it");
+    assert_eq!(inner.folder, folder.path().canonicalize().unwrap().join("sub"));
+    let StepBody::Include(again) = &loaded.steps[1].body else { panic!() };
+    assert!(std::sync::Arc::ptr_eq(inner, again));
+
+    let chain = |depth: usize| {
+        let mut files = Vec::new();
+        for level in 0..=depth {
+            let name = if level == 0 { "flow.yaml".to_owned() } else { format!("f{level}.yaml") };
+            let body = if level == depth { String::new() } else { format!(", include: f{}.yaml", level + 1) };
+            files.push((name, format!("name: n\nsteps: [{{id: s{level}{body}}}]")));
+        }
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        Folder::new(&files).codes()
+    };
+    assert_eq!(chain(5), Vec::<&str>::new());
+    assert!(chain(6).contains(&"include_depth"), "{:?}", chain(6));
+    let folder = Folder::new(&[
+        ("flow.yaml", "name: n\nsteps: [{id: a, include: b.yaml}]"),
+        ("b.yaml", "name: b\nsteps: [{id: a, include: flow.yaml}]"),
+    ]);
+    assert!(folder.codes().contains(&"include_depth"));
+    let folder = Folder::new(&[
+        ("flow.yaml", "name: n\nagents: {w: {description: d}}\nsteps: [{id: a, include: b.yaml}]"),
+        ("b.yaml", "name: b\nagents: {w: {description: other}}\nsteps: [{id: a, agent: w}]"),
+    ]);
+    assert_eq!(folder.codes(), ["include_collision"]);
+    // A hundred steps that each include a file that includes a hundred files.
+    let steps =
+        |file: &str| (0..100).map(|at| format!("  - {{id: s{at}, include: {file}}}\n")).collect::<String>();
+    let folder = Folder::new(&[
+        ("flow.yaml", &format!("name: n\nsteps:\n{}", steps("b.yaml"))),
+        ("b.yaml", &format!("name: b\nsteps:\n{}", steps("c.yaml"))),
+        ("c.yaml", &format!("name: c\nsteps:\n{}", steps("d.yaml"))),
+        ("d.yaml", "name: d\nsteps: [{id: x}]"),
+    ]);
+    assert_eq!(folder.loaded().steps.len(), 100);
+}
+
+#[test]
+fn expressions_are_checked_against_schemas() {
+    let flow = |step: &str| {
+        let text = format!(
+            "name: n\nagents:\n  t:\n    description: d\n    resultSchema:\n      type: object\n      additionalProperties: false\n      properties:\n        ok: {{type: boolean}}\n        word: {{type: string}}\n        list: {{type: array, items: {{$ref: '#/$defs/item'}}}}\n        any: {{}}\n      $defs: {{item: {{type: object, additionalProperties: false, properties: {{name: {{type: string}}}}}}}}\n  plain: {{description: d}}\nsteps:\n  - {{id: test-it, agent: t}}\n  - {{id: free, agent: plain}}\n  - id: s\n    dependsOn: [test-it, free]\n    {step}\n"
+        );
+        Folder::new(&[("flow.yaml", &text)])
+    };
+    let valid = [
+        "condition: steps.test-it.result.ok",
+        "condition: has(steps.test-it.result.word) && steps.test-it.result.word.contains('x')",
+        "condition: steps.test-it.result.list.exists(i, i.name == 'x')",
+        "condition: steps.test-it.result.any.thing.at.all == 1",
+        "loop: {forEach: steps.test-it.result.list}",
+        "loop: {forEach: 'steps.test-it.result.list.filter(i, i.name != string(1)).map(i, i.name)'}",
+        "loop: {forEach: '[1, 2]'}",
+        "instructions: 'Say ${{ item }} ${{ index }} ${{ steps[\"test-it\"].result.list[0].name }}'",
+        "loop: {maxIterations: 2, until: 'steps.inner.status == \"completed\" && iteration > 0', steps: [{id: inner}]}",
+    ];
+    for step in valid {
+        let folder = flow(step);
+        assert_eq!(folder.codes(), Vec::<&str>::new(), "{step}");
+        assert_eq!(folder.loaded().warnings, [], "{step}");
+    }
+    let invalid = [
+        ("condition: steps.test-it.result.okay", "cel_unknown_field"),
+        ("condition: has(steps.test-it.result.okay)", "cel_unknown_field"),
+        ("condition: steps.test-it.results.ok", "cel_unknown_field"),
+        ("condition: steps.tset-it.status == 'completed'", "cel_type"),
+        ("condition: steps.test.status == 'completed'", "cel_unknown_step"),
+        ("condition: steps['test'].status == 'completed'", "cel_unknown_step"),
+        ("condition: steps.test-it.result.list.exists(i, i.nome == 'x')", "cel_unknown_field"),
+        ("condition: steps.test-it.result.list[0].nome == 'x'", "cel_unknown_field"),
+        ("condition: steps.test-it.result.word", "cel_type"),
+        ("condition: steps.test-it.result.list.contains('x')", "cel_type"),
+        ("condition: 'steps.test-it.result.ok && steps.test-it.content'", "cel_type"),
+        ("condition: frobnicate(1)", "cel_type"),
+        ("condition: undefined_var > 0", "cel_type"),
+        ("condition: content.matches('[')", "cel_type"),
+        ("condition: '!!!'", "cel_syntax"),
+        ("loop: {forEach: steps.test-it.content}", "cel_type"),
+        ("loop: {forEach: 'size(steps.test-it.content)'}", "cel_type"),
+        ("loop: {maxIterations: 2, until: steps.other.status == 1}", "cel_unknown_step"),
+        ("instructions: '${{ inputs.x }} ${{ github.sha }}'", "cel_type"),
+        ("instructions: '${{ open'", "cel_syntax"),
+    ];
+    for (step, code) in invalid {
+        let found = flow(step).codes();
+        assert!(!found.is_empty() && found.iter().all(|it| *it == code), "{step}: {found:?}");
+    }
+    let warned = ["condition: steps.free.result.x == 1", "condition: steps.s.status == 'completed'"];
+    for step in warned {
+        assert_eq!(flow(step).loaded().warnings.len(), 1, "{step}");
+    }
+}
+
+#[test]
+fn tools_schemas_inputs_and_outputs_are_checked() {
+    let flow = |text: &str| Folder::new(&[("flow.yaml", &format!("name: n\n{text}"))]).codes();
+    let agent =
+        |rest: &str| format!("agents: {{a: {{description: d, {rest}}}}}\nsteps: [{{id: s, agent: a}}]");
+    for rest in [
+        "tools: [bash, read, write, grep, glob]",
+        "tools: [read_file, run_shell_command, mcp__server__tool]",
+        "disallowedTools: [send_message, shared_memory_write, submit_result]",
+        "tools: []",
+    ] {
+        assert_eq!(flow(&agent(rest)), Vec::<&str>::new(), "{rest}");
+    }
+    assert_eq!(flow(&agent("tools: [raed]")), ["unknown_tool"]);
+    assert_eq!(flow(&agent("tools: ['*']")), ["unknown_tool"]);
+    assert_eq!(flow(&agent("disallowedTools: [nope]")), ["unknown_tool"]);
+    assert_eq!(flow(&agent("resultSchema: {type: object, requierd: [a]}")), ["schema_invalid"]);
+    assert_eq!(flow(&agent("resultSchema: {type: string}")), ["schema_invalid"]);
+    assert_eq!(flow("inputs: {type: objekt}\nsteps: [{id: s}]"), ["schema_invalid"]);
+    assert_eq!(flow("steps: [{id: s}]\noutputs: {x: steps.t.content}"), ["cel_unknown_step"]);
+    let mut options = LoadOptions::default();
+    options.tools.insert("mine".to_owned());
+    options.doubt_model(|name| (name == "odd").then(|| "nobody knows it".to_owned()));
+    let folder = Folder::new(&[("flow.yaml", &format!("name: n\n{}", agent("tools: [mine], model: odd")))]);
+    let loaded = load(&folder.path().join("flow.yaml"), &options).unwrap();
+    assert_eq!(loaded.warnings[0].message, "the model `odd` may not answer: nobody knows it");
+}
+
+#[test]
+fn a_loop_knows_its_kind() {
+    let folder = Folder::new(&[(
+        "flow.yaml",
+        "name: n\nagents: {j: {description: d, resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}}}\nsteps:\n  - {id: a, loop: {maxIterations: 4, untilAgent: j, delay: 3s}}\n  - {id: b, loop: {forEach: [1], maxConcurrency: 2}}",
+    )]);
+    let loaded = folder.loaded();
+    let StepBody::Loop(a) = &loaded.steps[0].body else { panic!() };
+    let LoopKind::RepeatUntil { max_iterations: 4, judge: Some(judge), until: None, delay: Some(delay) } =
+        &a.kind
+    else {
+        panic!()
+    };
+    assert_eq!((judge.name.as_str(), delay.as_secs()), ("j", 3));
+    let StepBody::Loop(b) = &loaded.steps[1].body else { panic!() };
+    assert!(matches!(b.kind, LoopKind::ForEach { max_concurrency: Some(2), .. }));
+}
+
+#[test]
+fn the_hash_follows_the_meaning() {
+    let hash = |text: &str| {
+        Folder::new(&[("flow.yaml", text), ("x.md", "x"), ("i.yaml", "name: i\nsteps: [{id: a}]")])
+            .loaded()
+            .hash
+    };
+    let plain = hash("name: n\nsteps: [{id: a}]");
+    assert_eq!(plain, hash("# comment\nsteps:\n  - id: a\n    retries: 0\nname: 'n'\n"));
+    assert_ne!(plain, hash("name: n\nsteps: [{id: a, retries: 1}]"));
+    assert_ne!(hash("name: n\nsteps: [{id: a, include: i.yaml}]"), plain);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_not_a_document() {
+    let folder = Folder::new(&[("sub/x", "")]);
+    for name in ["missing.yaml", "sub"] {
+        let error = load(&folder.path().join(name), &LoadOptions::default()).unwrap_err();
+        assert!(matches!(error, LoadError::Unreadable { .. }), "{name}: {error}");
+    }
+}
