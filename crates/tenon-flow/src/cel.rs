@@ -139,7 +139,10 @@ impl Expression {
     /// Where a byte of the compiled text is in the text that was written.
     fn offset_of(&self, node: &IdedExpr) -> usize {
         let offset = self.inner.program.source_info().offset_for(node.id).map_or(0, |(start, _)| start);
-        self.inner.moved.original(offset as usize)
+        let offset = self.inner.moved.original(offset as usize);
+        // A field is shown at its name, not at the dot before it.
+        let is_dot = self.inner.source.as_bytes().get(offset) == Some(&b'.');
+        if is_dot { offset + 1 } else { offset }
     }
 
     fn tree(&self) -> &IdedExpr {
@@ -233,8 +236,21 @@ impl CelSyntax {
             .char_indices()
             .nth(usize::try_from(column - 1).unwrap_or(0))
             .map_or(rest.trim_end().len(), |(at, _)| at);
-        let message = first.msg.lines().next().unwrap_or_default().trim_start_matches("Syntax error: ");
-        CelSyntax { message: convert::cut(message), offset: moved.original(line_start + within) }
+        CelSyntax { message: in_words(&first.msg), offset: moved.original(line_start + within) }
+    }
+}
+
+/// What a parser says, without its grammar.
+fn in_words(message: &str) -> String {
+    let message = message.lines().next().unwrap_or_default().trim_start_matches("Syntax error: ");
+    // The text it stumbled over is the first in quotes, unless the whole input is quoted.
+    let token = message.split_once('\'').and_then(|(_, rest)| rest.split_once('\'')).map(|(token, _)| token);
+    match token {
+        Some("<EOF>") => "it ends too early".to_owned(),
+        Some(token) if message.contains("expecting") || message.contains("input") || message.contains("token") => {
+            format!("`{}` is not expected here", convert::cut(token.trim()))
+        }
+        _ => convert::cut(message),
     }
 }
 

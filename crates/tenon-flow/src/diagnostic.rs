@@ -241,13 +241,15 @@ pub(crate) fn quoted(text: &str) -> String {
 pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     /// Below this likeness a suggestion is noise.
     const LIKELY: f64 = 0.6;
-    let name = name.to_lowercase();
+    let likeness = |left: &str, right: &str| strsim::normalized_damerau_levenshtein(left, right);
+    let lower = name.to_lowercase();
     known
         .into_iter()
-        .map(|candidate| {
-            (strsim::normalized_damerau_levenshtein(&name, &candidate.to_lowercase()), candidate)
-        })
+        .map(|candidate| (likeness(&lower, &candidate.to_lowercase()), candidate))
         .filter(|(score, _)| *score >= LIKELY)
-        .max_by(|left, right| left.0.total_cmp(&right.0).then_with(|| right.1.cmp(left.1)))
+        .max_by(|left, right| {
+            let exact = |candidate: &str| likeness(name, candidate);
+            left.0.total_cmp(&right.0).then_with(|| exact(left.1).total_cmp(&exact(right.1))).then(right.1.cmp(left.1))
+        })
         .map(|(_, candidate)| candidate)
 }

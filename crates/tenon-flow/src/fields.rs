@@ -53,6 +53,8 @@ pub enum Takes {
 #[derive(Debug)]
 pub struct Object {
     pub name: &'static str,
+    /// As a message calls one of them.
+    pub words: &'static str,
     pub fields: &'static [Field],
 }
 
@@ -99,6 +101,7 @@ const fn field(
 
 pub static WORKFLOW: Object = Object {
     name: "workflow",
+    words: "a workflow",
     fields: &[
         field("name", Text, Required, "", "What the workflow is called"),
         field("description", ShortText(MAX_TEXT_BYTES), Optional, "", "What it is for"),
@@ -116,6 +119,7 @@ pub static WORKFLOW: Object = Object {
 
 pub static AGENT: Object = Object {
     name: "agent",
+    words: "an agent",
     fields: &[
         field("description", Text, Required, "", "What the agent is, for people and for events"),
         field("prompt", Text, Optional, "", "The system prompt; `@path` reads a file"),
@@ -149,6 +153,7 @@ pub static AGENT: Object = Object {
 
 pub static STEP: Object = Object {
     name: "step",
+    words: "a step",
     fields: &[
         field("id", Name(ID_PATTERN), Required, "", "Its name, unique in its list"),
         field("agent", Text, Optional, "an agent without a prompt", "One of `agents`"),
@@ -191,6 +196,7 @@ pub static STEP: Object = Object {
 
 pub static LOOP: Object = Object {
     name: "loop",
+    words: "a loop",
     fields: &[
         field(
             "maxIterations",
@@ -223,6 +229,7 @@ pub static LOOP: Object = Object {
 
 pub static OPTIONS: Object = Object {
     name: "options",
+    words: "`options`",
     fields: &[
         field("maxConcurrency", Whole(0, MAX_COUNT), Optional, "5", "Steps at a time"),
         field(
@@ -254,6 +261,7 @@ pub static OPTIONS: Object = Object {
 
 pub static BUDGET: Object = Object {
     name: "budget",
+    words: "`budget`",
     fields: &[
         field("maxUsd", Number(0.0, MAX_USD), Optional, "", "Dollars"),
         field("maxTokens", Whole(1, MAX_TOKENS), Optional, "", "Tokens, in and out"),
@@ -263,6 +271,7 @@ pub static BUDGET: Object = Object {
 
 pub static PRICE: Object = Object {
     name: "price",
+    words: "a price",
     fields: &[
         field("input", Number(0.0, MAX_USD), Required, "", "Dollars per million tokens of input"),
         field("output", Number(0.0, MAX_USD), Required, "", "Dollars per million tokens of output"),

@@ -60,8 +60,10 @@ fn read_workflow(reader: &mut Reader<'_>, root: &Node) -> Option<Workflow> {
         return None;
     }
     let fields = reader.object("", root, &WORKFLOW)?;
-    let name = reader.clean_text(&fields, "name").unwrap_or_default();
-    if name.is_empty() {
+    let read = reader.clean_text(&fields, "name");
+    let was_refused = read.is_none() && fields.get("name").is_some();
+    let name = read.unwrap_or_default();
+    if name.is_empty() && !was_refused {
         reader.problems.error(Code::MissingName, fields.place("name"), "workflow name is required");
     } else if unicode::mixes_scripts(&name) {
         let message = format!("the name `{}` mixes letters of several scripts", quoted(&name));

@@ -18,6 +18,8 @@ mod every_order;
 mod execution_page;
 #[path = "all/failures.rs"]
 mod failures;
+#[path = "all/format.rs"]
+mod format;
 #[path = "all/graphs.rs"]
 mod graphs;
 #[path = "all/in_memory.rs"]

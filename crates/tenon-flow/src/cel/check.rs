@@ -10,7 +10,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::Expression;
-use super::scope::{VARIABLES, literal_text};
+use super::scope::{VARIABLES, literal_text, single_step};
 use crate::diagnostic::{Code, Severity, nearest, quoted};
 
 /// What the steps around an expression give.
@@ -346,6 +346,9 @@ impl<'a> Check<'_, 'a> {
                 _ => element(&shape),
             };
         }
+        if self.misspelt_hyphenated(call) {
+            return Shape::Anything;
+        }
         let target = call.target.as_deref().map(|target| self.shape(target));
         let shapes: Vec<Shape<'a>> = call.args.iter().map(|argument| self.shape(argument)).collect();
         match call.func_name.as_str() {
@@ -466,6 +469,17 @@ impl<'a> Check<'_, 'a> {
             Some(element) if of_list => Shape::List(Box::new(element)),
             _ => Shape::Of("bool"),
         }
+    }
+}
+
+/// The name that an operand begins with: `it` in `it.status == 'completed'`.
+fn first_name(node: &IdedExpr) -> Option<&str> {
+    match &node.expr {
+        Expr::Ident(name) => Some(name),
+        Expr::Select(select) => first_name(&select.operand),
+        Expr::Call(CallExpr { target: Some(target), .. }) => first_name(target),
+        Expr::Call(call) if call.func_name == operators::INDEX => call.args.first().and_then(first_name),
+        _ => None,
     }
 }
 

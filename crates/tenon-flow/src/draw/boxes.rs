@@ -42,12 +42,13 @@ fn box_lines(plan: &Plan, cells: &[Cell], lines: usize) -> Vec<String> {
                 let bar = "─".repeat(inner + 2);
                 let own = plan.steps[index].lines();
                 let bottom = own.len() + 1;
+                let goes_on = plan.edges.iter().any(|(from, _)| *from == index);
                 (0..height)
                     .map(|line| match line {
                         0 => format!("┌{bar}┐"),
                         line if line == bottom => format!("└{bar}┘"),
                         // A box with fewer lines than its neighbours: its line goes on below it.
-                        line if line > bottom => below(cell.width),
+                        line if line > bottom => below(cell.width, goes_on),
                         line => {
                             let shown = &own[line - 1];
                             format!("│ {shown}{} │", " ".repeat(inner - shown.chars().count()))
@@ -65,8 +66,12 @@ fn box_lines(plan: &Plan, cells: &[Cell], lines: usize) -> Vec<String> {
     rows
 }
 
-fn below(width: usize) -> String {
-    " ".repeat(width)
+fn below(width: usize, goes_on: bool) -> String {
+    let mut line: Vec<char> = vec![' '; width];
+    if goes_on {
+        line[width / 2] = '│';
+    }
+    line.into_iter().collect()
 }
 
 /// The lines between two rows: down from the sources, along, down to the targets, and an arrow.

@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
             // An agent with nothing in it is an agent that lacks a description.
             _ if node.is_null() => &[],
             _ => {
-                self.wrong_type(node, &format!("a {}", object.name), "a map");
+                self.wrong_type(node, object.words, "a map");
                 return None;
             }
         };
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown_field(&mut self, name: &str, place: Place, object: &'static Object) {
-        let message = format!("`{}` is not a field of a {}", quoted(name), object.name);
+        let message = format!("`{}` is not a field of {}", quoted(name), object.words);
         let hint = match nearest(name, object.names()) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => {

@@ -183,7 +183,7 @@ fn expressions_are_checked_against_schemas() {
         ("condition: steps.test-it.result.okay", "cel_unknown_field"),
         ("condition: has(steps.test-it.result.okay)", "cel_unknown_field"),
         ("condition: steps.test-it.results.ok", "cel_unknown_field"),
-        ("condition: steps.tset-it.status == 'completed'", "cel_type"),
+        ("condition: steps.tset-it.status == 'completed'", "cel_unknown_step"),
         ("condition: steps.test.status == 'completed'", "cel_unknown_step"),
         ("condition: steps['test'].status == 'completed'", "cel_unknown_step"),
         ("condition: steps.test-it.result.list.exists(i, i.nome == 'x')", "cel_unknown_field"),

@@ -1,0 +1,554 @@
+//! Documents of every kind the format knows: those that are valid, and those that are not, each with its category.
+
+use std::path::Path;
+
+use tenon_flow::{
+    Code, Diagnostic, Document, Items, OnStepFailure, OutputMode, Scheduler, ToolChoice, order, parse,
+};
+
+fn read(text: &str) -> Result<Document, Vec<Diagnostic>> {
+    parse(text, Path::new("flow.yaml"))
+}
+
+fn valid(text: &str) -> Document {
+    read(text).unwrap_or_else(|problems| panic!("{text}\n{}", told(&problems)))
+}
+
+fn told(problems: &[Diagnostic]) -> String {
+    problems.iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+fn codes(text: &str) -> Vec<&'static str> {
+    match read(text) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.iter().filter(|it| it.is_error()).map(|it| it.code.text()).collect(),
+    }
+}
+
+/// Name, document, number of steps, order.
+const VALID: &[(&str, &str, &[&str])] = &[
+    (
+        "every option",
+        "name: n\nsteps: [{id: a}]\noptions: {maxConcurrency: 3, onStepFailure: skip-dependents, timeout: 1h30m, stepTimeout: 45s, isolation: worktree, scheduler: least-busy, maxRetries: 2}",
+        &["a"],
+    ),
+    (
+        "sampling at its limits",
+        "name: n\nagents:\n  hot: {description: d, temperature: 2.0, topP: 1.0}\n  cold: {description: d, temperature: 0.0, topP: 0.0}\nsteps: [{id: a, agent: hot}, {id: b, agent: cold}]",
+        &["a", "b"],
+    ),
+    (
+        "a condition",
+        "name: n\nsteps:\n  - id: test\n  - id: ship\n    dependsOn: [test]\n    condition: \"steps.test.status == 'completed'\"",
+        &["test", "ship"],
+    ),
+    (
+        "a condition and a loop",
+        "name: n\nsteps:\n  - id: check\n  - id: fix\n    dependsOn: [check]\n    condition: steps.check.status == 'completed'\n    loop: {maxIterations: 3, until: content.contains('done'), delay: 5s}",
+        &["check", "fix"],
+    ),
+    ("every field", FULL, &["plan", "build", "deploy", "report"]),
+    ("an include by path", "name: n\nsteps: [{id: a, include: other/flow.yaml}]", &["a"]),
+    (
+        "includes by name",
+        "name: n\nincludes: {deploy: d.yaml, check: c.yaml}\nsteps: [{id: a, include: deploy}, {id: b, include: check}, {id: c, include: deploy}]",
+        &["a", "b", "c"],
+    ),
+    (
+        "an include that depends",
+        "name: n\nsteps: [{id: a}, {id: b, include: x.yaml, dependsOn: [a]}]",
+        &["a", "b"],
+    ),
+    (
+        "an include with a timeout",
+        "name: n\nsteps: [{id: a, include: x.yaml, timeout: 10m, retries: 2}]",
+        &["a"],
+    ),
+    (
+        "a loop over an expression",
+        "name: n\nsteps: [{id: list}, {id: each, dependsOn: [list], loop: {forEach: steps.list.result.items}}]",
+        &["list", "each"],
+    ),
+    (
+        "a loop over a list",
+        "name: n\nsteps: [{id: each, loop: {forEach: [api, web, 3, {k: v}], maxConcurrency: 2}}]",
+        &["each"],
+    ),
+    (
+        "a cumulative loop",
+        "name: n\nsteps: [{id: a, loop: {maxIterations: 2, outputMode: cumulative}}]",
+        &["a"],
+    ),
+    (
+        "a loop of steps",
+        "name: n\nsteps:\n  - id: refine\n    loop:\n      maxIterations: 5\n      until: steps.review.content.contains('LGTM')\n      delay: 1s\n      steps: [{id: write}, {id: review, dependsOn: [write]}]",
+        &["refine"],
+    ),
+    (
+        "a loop with a judge",
+        "name: n\nagents:\n  judge: {description: d, resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}}\nsteps: [{id: a, loop: {maxIterations: 3, untilAgent: judge, steps: [{id: x}, {id: y}]}}]",
+        &["a"],
+    ),
+    ("one step", "name: n\nsteps:\n  - id: only", &["only"]),
+    (
+        "fan out and in",
+        "name: n\nsteps: [{id: a}, {id: b, dependsOn: [a]}, {id: c, dependsOn: [a]}, {id: d, dependsOn: [b, c]}]",
+        &["a", "b", "c", "d"],
+    ),
+    (
+        "retries and sampling",
+        "name: n\nagents: {w: {description: d, temperature: 0.7, topP: 0.9}}\nsteps: [{id: a, agent: w, retries: 2, maxRetries: 5}]\noptions: {maxRetries: 3}",
+        &["a"],
+    ),
+    (
+        "a chain",
+        "name: n\nsteps: [{id: c, dependsOn: [b]}, {id: b, dependsOn: [a]}, {id: a}]",
+        &["a", "b", "c"],
+    ),
+    ("context files", "name: n\nsteps: [{id: a, contextFiles: [README.md, src/lib.rs, pic.png]}]", &["a"]),
+    (
+        "a model for a step",
+        "name: n\nagents: {w: {description: d, model: one}}\nsteps: [{id: a, agent: w, model: openai/two}]",
+        &["a"],
+    ),
+    ("retries of a step", "name: n\nsteps: [{id: a, retries: 3, timeout: 2m}]", &["a"]),
+    (
+        "until and a judge together",
+        "name: n\nagents:\n  judge: {description: d, resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}}\nsteps: [{id: a, loop: {maxIterations: 3, until: 'true', untilAgent: judge}}]",
+        &["a"],
+    ),
+    (
+        "our own fields",
+        "name: n\ninputs: {type: object, properties: {v: {type: string}}}\nsteps: [{id: a, instructions: 'Do ${{ inputs.v }}'}]\noutputs: {answer: steps.a.content}\nbudget: {maxUsd: 2.5, maxTokens: 100000, maxTurns: 40}\nprices: {m: {input: 1, output: 2.5, cacheRead: 0.1}}",
+        &["a"],
+    ),
+];
+
+const FULL: &str = "
+name: everything
+description: All of it.
+version: 1
+agents:
+  worker:
+    description: Works.
+    prompt: '@prompts/worker.md'
+    model: openai/small
+    tools: [read, grep]
+    disallowedTools: [bash]
+    maxTurns: 10
+    temperature: 0.5
+    topP: 0.9
+    resultSchema: {type: object, properties: {ok: {type: boolean}}}
+  judge:
+    description: Judges.
+    resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}
+includes: {deploy: deploy.yaml}
+steps:
+  - {id: plan, agent: worker, instructions: '@plan.md', contextFiles: [a.txt], model: other, timeout: 5m, retries: 1, maxRetries: 2}
+  - id: build
+    agent: worker
+    dependsOn: [plan]
+    condition: steps.plan.result.ok
+    loop: {maxIterations: 3, untilAgent: judge, delay: 2s, outputMode: cumulative}
+  - {id: deploy, include: deploy, dependsOn: [build], timeout: 1h}
+  - {id: report, dependsOn: [deploy]}
+options: {maxConcurrency: 2, onStepFailure: abort, timeout: 2h, stepTimeout: 10m, scheduler: round-robin}
+";
+
+/// Name, document, the category.
+const INVALID: &[(&str, &str, &str)] = &[
+    (
+        "agent without a description",
+        "name: n\nagents: {a: {prompt: p}}\nsteps: [{id: s}]",
+        "agent_missing_description",
+    ),
+    (
+        "negative turns",
+        "name: n\nagents: {a: {description: d, maxTurns: -1}}\nsteps: [{id: s}]",
+        "validation",
+    ),
+    (
+        "temperature",
+        "name: n\nagents: {a: {description: d, temperature: 3.0}}\nsteps: [{id: s}]",
+        "validation",
+    ),
+    ("topP", "name: n\nagents: {a: {description: d, topP: 2.0}}\nsteps: [{id: s}]", "validation"),
+    ("empty condition", "name: n\nsteps: [{id: s, condition: ''}]", "validation"),
+    ("malformed duration", "name: n\nsteps: [{id: s, timeout: '30'}]", "validation"),
+    ("no steps in the list", "name: n\nsteps: []", "empty_steps"),
+    ("what happens on failure", "name: n\nsteps: [{id: s}]\noptions: {onStepFailure: explode}", "validation"),
+    ("scheduler", "name: n\nsteps: [{id: s}]\noptions: {scheduler: random}", "validation"),
+    ("step id", "name: n\nsteps: [{id: 123-invalid}]", "invalid_step_id"),
+    (
+        "loop without steps in its list",
+        "name: n\nsteps: [{id: s, loop: {maxIterations: 2, steps: []}}]",
+        "loop_validation",
+    ),
+    (
+        "negative concurrency of a loop",
+        "name: n\nsteps: [{id: s, loop: {forEach: [1], maxConcurrency: -1}}]",
+        "validation",
+    ),
+    (
+        "output mode",
+        "name: n\nsteps: [{id: s, loop: {maxIterations: 2, outputMode: all}}]",
+        "loop_validation",
+    ),
+    ("empty until", "name: n\nsteps: [{id: s, loop: {maxIterations: 2, until: ''}}]", "validation"),
+    ("no name", "steps: [{id: s}]", "missing_name"),
+    ("no steps", "name: n", "missing_steps"),
+    (
+        "two agents without description",
+        "name: n\nagents: {a: {}, b: {model: m}}\nsteps: [{id: s}]",
+        "agent_missing_description",
+    ),
+    ("negative concurrency", "name: n\nsteps: [{id: s}]\noptions: {maxConcurrency: -2}", "negative_value"),
+    ("negative iterations", "name: n\nsteps: [{id: s, loop: {maxIterations: -1}}]", "negative_value"),
+    ("negative retries in options", "name: n\nsteps: [{id: s}]\noptions: {maxRetries: -1}", "validation"),
+    ("negative model retries", "name: n\nsteps: [{id: s, maxRetries: -1}]", "validation"),
+    ("negative retries", "name: n\nsteps: [{id: s, retries: -1}]", "validation"),
+    ("unknown field", "name: n\nsteps: [{id: s}]\nauthor: me", "unknown_field"),
+    ("negative version", "name: n\nversion: -1\nsteps: [{id: s}]", "validation"),
+    ("version zero", "name: n\nversion: 0\nsteps: [{id: s}]", "validation"),
+    ("zero iterations", "name: n\nsteps: [{id: s, loop: {maxIterations: 0}}]", "negative_value"),
+    (
+        "cycle",
+        "name: n\nsteps: [{id: a, dependsOn: [c]}, {id: b, dependsOn: [a]}, {id: c, dependsOn: [b]}]",
+        "cycle",
+    ),
+    ("duplicate id", "name: n\nsteps: [{id: a}, {id: a}]", "duplicate_step"),
+    ("forEach over nothing", "name: n\nsteps: [{id: a, loop: {forEach: []}}]", "foreach_empty_array"),
+    ("forEach and delay", "name: n\nsteps: [{id: a, loop: {forEach: [1], delay: 1s}}]", "foreach_with_delay"),
+    (
+        "forEach and iterations",
+        "name: n\nsteps: [{id: a, loop: {forEach: [1], maxIterations: 2}}]",
+        "foreach_with_max_iterations",
+    ),
+    (
+        "forEach and until",
+        "name: n\nsteps: [{id: a, loop: {forEach: [1], until: 'true'}}]",
+        "foreach_with_until",
+    ),
+    (
+        "forEach and a judge",
+        "name: n\nagents: {j: {description: d, resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}}}\nsteps: [{id: a, loop: {forEach: [1], untilAgent: j}}]",
+        "foreach_with_untilagent",
+    ),
+    (
+        "include and agent",
+        "name: n\nagents: {w: {description: d}}\nsteps: [{id: a, include: x.yaml, agent: w}]",
+        "include_has_agent",
+    ),
+    (
+        "include and condition",
+        "name: n\nsteps: [{id: a, include: x.yaml, condition: 'true'}]",
+        "include_has_condition",
+    ),
+    (
+        "include and files",
+        "name: n\nsteps: [{id: a, include: x.yaml, contextFiles: [f]}]",
+        "include_has_contextfiles",
+    ),
+    (
+        "include and instructions",
+        "name: n\nsteps: [{id: a, include: x.yaml, instructions: i}]",
+        "include_has_instructions",
+    ),
+    (
+        "include and loop",
+        "name: n\nsteps: [{id: a, include: x.yaml, loop: {maxIterations: 1}}]",
+        "include_has_loop",
+    ),
+    ("include and model", "name: n\nsteps: [{id: a, include: x.yaml, model: m}]", "include_has_model"),
+    (
+        "loop without an end",
+        "name: n\nsteps: [{id: a, loop: {until: 'true'}}]",
+        "loop_missing_max_iterations",
+    ),
+    ("unknown agent", "name: n\nagents: {w: {description: d}}\nsteps: [{id: a, agent: x}]", "missing_agent"),
+    ("unknown dependency", "name: n\nsteps: [{id: a, dependsOn: [b]}]", "missing_dep"),
+    ("two unknown dependencies", "name: n\nsteps: [{id: a, dependsOn: [b, c]}]", "missing_dep"),
+    (
+        "a loop in a loop",
+        "name: n\nsteps: [{id: a, loop: {maxIterations: 2, steps: [{id: b, loop: {maxIterations: 2}}]}}]",
+        "nested_loop_prohibited",
+    ),
+    ("version two", "name: n\nversion: 2\nsteps: [{id: s}]", "unknown_version"),
+    (
+        "judge that is no agent",
+        "name: n\nsteps: [{id: a, loop: {maxIterations: 2, untilAgent: nobody}}]",
+        "untilagent_bad_ref",
+    ),
+    (
+        "judge whose done is text",
+        "name: n\nagents: {j: {description: d, resultSchema: {type: object, required: [done], properties: {done: {type: string}}}}}\nsteps: [{id: a, loop: {maxIterations: 2, untilAgent: j}}]",
+        "validation",
+    ),
+    (
+        "judge that may leave done out",
+        "name: n\nagents: {j: {description: d, resultSchema: {type: object, properties: {done: {type: boolean}}}}}\nsteps: [{id: a, loop: {maxIterations: 2, untilAgent: j}}]",
+        "validation",
+    ),
+    (
+        "judge without done",
+        "name: n\nagents: {j: {description: d, resultSchema: {type: object, required: [done], properties: {other: {type: boolean}}}}}\nsteps: [{id: a, loop: {maxIterations: 2, untilAgent: j}}]",
+        "validation",
+    ),
+    (
+        "judge without a schema",
+        "name: n\nagents: {j: {description: d}}\nsteps: [{id: a, loop: {maxIterations: 2, untilAgent: j}}]",
+        "validation",
+    ),
+    (
+        "inner agent",
+        "name: n\nsteps: [{id: a, loop: {maxIterations: 2, steps: [{id: b, agent: x}]}}]",
+        "missing_agent",
+    ),
+    (
+        "inner dependency",
+        "name: n\nsteps: [{id: o}, {id: a, loop: {maxIterations: 2, steps: [{id: b, dependsOn: [o]}]}}]",
+        "missing_dep",
+    ),
+    (
+        "inner cycle",
+        "name: n\nsteps: [{id: a, loop: {maxIterations: 2, steps: [{id: b, dependsOn: [b]}]}}]",
+        "cycle",
+    ),
+    (
+        "inner duplicate",
+        "name: n\nsteps: [{id: a, loop: {maxIterations: 2, steps: [{id: b}, {id: b}]}}]",
+        "duplicate_step",
+    ),
+    ("capital letters", "name: n\nsteps: [{id: Build}]", "invalid_step_id"),
+    ("no id", "name: n\nsteps: [{agent: a}]\nagents: {a: {description: d}}", "invalid_step_id"),
+    (
+        "an id that is too long",
+        "name: n\nsteps: [{id: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}]",
+        "invalid_step_id",
+    ),
+    ("agent name", "name: n\nagents: {'../x': {description: d}}\nsteps: [{id: a}]", "validation"),
+    ("forEach of a number", "name: n\nsteps: [{id: a, loop: {forEach: 5}}]", "loop_validation"),
+    ("an empty loop", "name: n\nsteps: [{id: a, loop: {}}]", "loop_missing_max_iterations"),
+    ("duration as a number", "name: n\nsteps: [{id: a, timeout: 30}]", "validation"),
+    ("steps that are text", "name: n\nsteps: none", "validation"),
+    ("a list", "[1, 2]", "validation"),
+    ("nothing", "", "validation"),
+    ("only a comment", "# nothing\n", "validation"),
+    ("right to left", "name: \"n\\u202ee\"\nsteps: [{id: a}]", "unicode_unsafe"),
+    ("a key twice", "name: n\nname: m\nsteps: [{id: a}]", "validation"),
+    ("a budget of nothing", "name: n\nsteps: [{id: a}]\nbudget: {maxTokens: 0}", "validation"),
+    ("a price without output", "name: n\nsteps: [{id: a}]\nprices: {m: {input: 1}}", "validation"),
+    (
+        "an output without a name",
+        "name: n\nsteps: [{id: a}]\noutputs: {'a b': steps.a.content}",
+        "validation",
+    ),
+];
+
+#[test]
+fn valid_documents_are_valid_and_have_their_order() {
+    for (name, text, expected) in VALID {
+        let document = valid(text);
+        let steps = &document.workflow.steps;
+        let sorted: Vec<&str> =
+            order(steps).unwrap().into_iter().map(|index| steps[index].id.as_str()).collect();
+        assert_eq!(sorted, *expected, "{name}");
+    }
+}
+
+#[test]
+fn invalid_documents_have_their_category_and_no_other() {
+    for (name, text, expected) in INVALID {
+        let found = codes(text);
+        assert!(!found.is_empty(), "{name} is valid");
+        assert!(found.iter().all(|code| code == expected), "{name}: {found:?}");
+    }
+    // Every category of the format's suite has a document here.
+    let suite = Code::ALL.iter().filter(|(code, text)| code.category() == *text);
+    for (_, text) in suite {
+        assert!(INVALID.iter().any(|(_, _, code)| code == text), "no document for `{text}`");
+    }
+}
+
+#[test]
+fn several_problems_of_a_kind_are_all_told() {
+    assert_eq!(codes("name: n\nagents: {a: {}, b: {model: m}}\nsteps: [{id: s}]").len(), 2);
+    assert_eq!(codes("name: n\nsteps: [{id: a, dependsOn: [b, c]}]").len(), 2);
+    let many = "version: 3\nstepz: []\nagents: {a: {temperature: hot}}\nsteps: [{id: 9}, {id: a, agent: q, retries: -1, dependsOn: [zz]}]";
+    let mut found = codes(many);
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        [
+            "agent_missing_description",
+            "invalid_step_id",
+            "missing_agent",
+            "missing_dep",
+            "missing_name",
+            "unknown_field",
+            "unknown_version",
+            "validation",
+            "validation"
+        ]
+    );
+}
+
+#[test]
+fn every_field_arrives() {
+    let workflow = valid(FULL).workflow;
+    assert_eq!(
+        (workflow.name.as_str(), workflow.description.as_str(), workflow.version),
+        ("everything", "All of it.", 1)
+    );
+    let worker = &workflow.agents["worker"];
+    assert_eq!(worker.prompt, "@prompts/worker.md");
+    assert_eq!(worker.model.as_deref(), Some("openai/small"));
+    assert_eq!(worker.tools, ToolChoice::Only(vec!["read".to_owned(), "grep".to_owned()]));
+    assert_eq!(worker.disallowed_tools, ["bash"]);
+    assert_eq!((worker.max_turns, worker.turns()), (10, 10));
+    assert_eq!((worker.temperature, worker.top_p), (Some(0.5), Some(0.9)));
+    assert!(worker.result_schema.is_some());
+    let judge = &workflow.agents["judge"];
+    assert_eq!((judge.max_turns, judge.turns(), &judge.tools), (0, 50, &ToolChoice::All));
+    let plan = &workflow.steps[0];
+    assert_eq!((plan.retries, plan.max_retries, plan.timeout.unwrap().as_secs()), (1, Some(2), 300));
+    assert_eq!(
+        (plan.context_files.as_slice(), plan.model.as_deref()),
+        (["a.txt".to_owned()].as_slice(), Some("other"))
+    );
+    let repeat = workflow.steps[1].repeat.as_ref().unwrap();
+    assert_eq!((repeat.max_iterations, repeat.until_agent.as_deref()), (Some(3), Some("judge")));
+    assert_eq!((repeat.delay.unwrap().as_secs(), repeat.output_mode), (2, OutputMode::Cumulative));
+    let options = &workflow.options;
+    assert_eq!((options.max_concurrency, options.on_step_failure), (Some(2), OnStepFailure::Abort));
+    assert_eq!(options.scheduler, Scheduler::RoundRobin);
+    assert_eq!(options.timeout.unwrap().as_secs(), 7200);
+    assert_eq!(options.step_timeout.unwrap().as_secs(), 600);
+    assert_eq!(workflow.steps[3].timeout, None);
+}
+
+#[test]
+fn yaml_is_read_by_version_1_2() {
+    let text = "name: NO\ndescription: 2001-01-01\nsteps: [{id: a, instructions: 012, loop: {forEach: [NO, on, 2001-01-01, 1_000, 0o17, 0x1F, 1e3, .5, -7, ~, 'true', true]}}]";
+    let workflow = valid(text).workflow;
+    assert_eq!((workflow.name.as_str(), workflow.description.as_str()), ("NO", "2001-01-01"));
+    assert_eq!(workflow.steps[0].instructions, "012");
+    let Some(Items::List(items)) = &workflow.steps[0].repeat.as_ref().unwrap().for_each else { panic!() };
+    assert_eq!(
+        serde_json::to_string(items).unwrap(),
+        r#"["NO","on","2001-01-01","1_000",15,31,1e+3,0.5,-7,null,"true",true]"#
+    );
+    // A condition may be written as the boolean it is.
+    assert_eq!(
+        valid("name: n\nsteps: [{id: a, condition: true}]").workflow.steps[0].condition.as_deref(),
+        Some("true")
+    );
+    assert_eq!(codes("name: n\nsteps: [{id: a, retries: 012}]"), ["validation"]);
+    assert_eq!(codes("name: n\nsteps: [{id: a, loop: {forEach: [012]}}]"), ["validation"]);
+    assert_eq!(valid("name: n\nsteps: [{id: a}]\n---\nname: second\nnonsense: [").workflow.name, "n");
+    assert_eq!(
+        valid("\u{feff}name: n\r\nsteps:\r\n  - id: a\r\n    instructions: |\r\n      one\r\n      two\r\n")
+            .workflow
+            .steps[0]
+            .instructions,
+        "one\ntwo\n"
+    );
+    let merged = "name: n\nx: &unused 1\n";
+    assert_eq!(codes(&format!("{merged}steps: [{{id: a}}]")), ["unknown_field"]);
+    let merged = "name: n\nagents:\n  base: &base {description: d, model: m, maxTurns: 3}\n  other:\n    <<: *base\n    model: mine\nsteps: [{id: a}]";
+    let other = &valid(merged).workflow.agents["other"];
+    assert_eq!((other.model.as_deref(), other.max_turns, other.description.as_str()), (Some("mine"), 3, "d"));
+}
+
+#[test]
+fn json_is_read_strictly() {
+    let read = |text: &str| parse(text, Path::new("flow.JSON"));
+    let document = read("{\"name\": \"n\\u00e9\", \"steps\": [{\"id\": \"a\", \"retries\": 2}]}").unwrap();
+    assert_eq!((document.workflow.name.as_str(), document.workflow.steps[0].retries), ("né", 2));
+    for text in [
+        "{\"name\": 5, \"steps\": [{\"id\": \"a\"}]}",
+        "{\"name\": \"n\", \"name\": \"n\", \"steps\": [{\"id\": \"a\"}]}",
+        "{\"name\": \"n\", \"steps\": [{\"id\": \"a\"}],}",
+        "name: n\nsteps: [{id: a}]",
+    ] {
+        assert!(read(text).is_err(), "{text}");
+    }
+    let problems =
+        read("{\n  \"name\": \"n\",\n  \"steps\": [{\"id\": \"a\", \"retires\": 1}]\n}").unwrap_err();
+    assert_eq!(
+        (problems[0].line, problems[0].column, problems[0].hint.as_deref()),
+        (3, 25, Some("did you mean `retries`?"))
+    );
+}
+
+#[test]
+fn text_is_cleaned_or_refused() {
+    let workflow =
+        valid("name: \"a\\u200bb\\u0007c\"\nsteps: [{id: a, instructions: \"e\\u0301\\tx\\ny\"}]").workflow;
+    assert_eq!(workflow.name, "abc");
+    assert_eq!(workflow.steps[0].instructions, "é\tx\ny");
+    for field in [
+        "description: \"\\u2066\"",
+        "agents: {a: {description: d, prompt: \"\\u202a\"}}",
+        "outputs: {x: \"'\\u2069'\"}",
+    ] {
+        assert_eq!(codes(&format!("name: n\nsteps: [{{id: a}}]\n{field}")), ["unicode_unsafe"], "{field}");
+    }
+    assert_eq!(
+        codes(
+            "name: n\nsteps: [{id: a, loop: {maxIterations: 1, steps: [{id: b, instructions: \"\\u202e\"}]}}]"
+        ),
+        ["unicode_unsafe"]
+    );
+    let mixed = valid("name: pаypal\nsteps: [{id: a}]");
+    assert_eq!(mixed.warnings.len(), 1);
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let long = "x".repeat(2001);
+    assert_eq!(codes(&format!("name: n\ndescription: {long}\nsteps: [{{id: a}}]")), ["too_large"]);
+    assert_eq!(codes(&format!("name: n\nsteps: [{{id: a, instructions: {long}}}]")), ["too_large"]);
+    // Bytes, not characters.
+    assert_eq!(
+        codes(&format!("name: n\nsteps: [{{id: a, instructions: {}}}]", "é".repeat(1001))),
+        ["too_large"]
+    );
+    let steps: String = (0..101).map(|index| format!("  - id: s{index}\n")).collect();
+    assert_eq!(codes(&format!("name: n\nsteps:\n{steps}")), ["too_large"]);
+    assert_eq!(codes(&format!("name: n\nsteps: [{{id: a}}]\n# {}", "x".repeat(1024 * 1024))), ["too_large"]);
+    let mut bomb = "name: n\nsteps: [{id: a, loop: {forEach: *z}}]\nx0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+        .replace("*z", "[1]");
+    for level in 1..9 {
+        let list = vec![format!("*x{}", level - 1); 9].join(", ");
+        bomb.push_str(&format!("x{level}: &x{level} [{list}]\n"));
+    }
+    assert_eq!(codes(&bomb), ["too_large"]);
+    assert_eq!(codes(&format!("name: n\nsteps: {}{}", "[".repeat(200), "]".repeat(200))), ["too_large"]);
+    let json = format!("{{\"name\": \"n\", \"steps\": {}{}}}", "[".repeat(5000), "]".repeat(5000));
+    assert!(parse(&json, Path::new("f.json")).is_err());
+    assert_eq!(codes("name: n\nsteps: &a [*a]"), ["validation"]);
+    assert_eq!(codes("name: n\nsteps: [*nobody]"), ["validation"]);
+}
+
+#[test]
+fn durations_are_whole_hours_minutes_and_seconds() {
+    let seconds = |text: &str| {
+        let document = read(&format!("name: n\nsteps: [{{id: a, timeout: \"{text}\"}}]"));
+        document
+            .map(|document| document.workflow.steps[0].timeout.map(|it| it.as_secs()))
+            .map_err(|problems| problems[0].message.clone())
+    };
+    for (text, expected) in
+        [("45s", 45), ("2m", 120), ("1h30m", 5400), ("1h30s", 3630), ("1h1m1s", 3661), ("90s", 90)]
+    {
+        assert_eq!(seconds(text), Ok(Some(expected)), "{text}");
+    }
+    assert_eq!(seconds("0s"), Ok(None));
+    for text in
+        ["", "30", "1.5h", "500ms", "1m1h", "h", "1 m", "1M", "-5s", "99999999999999999999s", "999999h"]
+    {
+        assert!(seconds(text).is_err(), "{text}");
+    }
+    assert_eq!(seconds("-5s"), Err("`timeout`: invalid duration \"-5s\": must not be negative".to_owned()));
+}
