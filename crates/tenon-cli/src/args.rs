@@ -450,6 +450,8 @@ pub enum PublishedFormat {
     Openai,
     /// The events of `tenon flow run -o stream-json`
     FlowEvents,
+    /// Workflow documents, for editors
+    FlowDocument,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

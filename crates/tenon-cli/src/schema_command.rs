@@ -16,24 +16,30 @@ use crate::usage::UsageError;
 pub fn main(command: SchemaCommand) -> u8 {
     match command {
         SchemaCommand::Check { schema } => check(&schema),
-        SchemaCommand::Print { format, input } => match (dialect_of(format), input) {
-            (Some(dialect), false) => print_schema(&tenon_wire::published_schema(dialect)),
-            (Some(dialect), true) => print_input(dialect),
-            (None, false) => print_schema(&tenon_flow::events_schema()),
-            (None, true) => usage_error(&UsageError::new(
-                "events of workflows are written only, so they have no `--input`",
+        SchemaCommand::Print { format, input } => match (published(format), input) {
+            (Published::Dialect(dialect), false) => print_schema(&tenon_wire::published_schema(dialect)),
+            (Published::Dialect(dialect), true) => print_input(dialect),
+            (Published::Workflows(schema), false) => print_schema(&schema),
+            (Published::Workflows(_), true) => usage_error(&UsageError::new(
+                "`--input` is for dialects, and formats of workflows have no lines to read",
             )),
         },
     }
 }
 
-fn dialect_of(format: PublishedFormat) -> Option<Dialect> {
+enum Published {
+    Dialect(Dialect),
+    Workflows(Value),
+}
+
+fn published(format: PublishedFormat) -> Published {
     match format {
-        PublishedFormat::Qwen => Some(Dialect::Qwen),
-        PublishedFormat::Claude => Some(Dialect::Claude),
-        PublishedFormat::Gemini => Some(Dialect::Gemini),
-        PublishedFormat::Openai => Some(Dialect::OpenAi),
-        PublishedFormat::FlowEvents => None,
+        PublishedFormat::Qwen => Published::Dialect(Dialect::Qwen),
+        PublishedFormat::Claude => Published::Dialect(Dialect::Claude),
+        PublishedFormat::Gemini => Published::Dialect(Dialect::Gemini),
+        PublishedFormat::Openai => Published::Dialect(Dialect::OpenAi),
+        PublishedFormat::FlowEvents => Published::Workflows(tenon_flow::events_schema()),
+        PublishedFormat::FlowDocument => Published::Workflows(tenon_flow::document_schema()),
     }
 }
 

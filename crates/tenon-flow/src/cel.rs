@@ -247,7 +247,9 @@ fn in_words(message: &str) -> String {
     let token = message.split_once('\'').and_then(|(_, rest)| rest.split_once('\'')).map(|(token, _)| token);
     match token {
         Some("<EOF>") => "it ends too early".to_owned(),
-        Some(token) if message.contains("expecting") || message.contains("input") || message.contains("token") => {
+        Some(token)
+            if message.contains("expecting") || message.contains("input") || message.contains("token") =>
+        {
             format!("`{}` is not expected here", convert::cut(token.trim()))
         }
         _ => convert::cut(message),

@@ -249,7 +249,10 @@ pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) 
         .filter(|(score, _)| *score >= LIKELY)
         .max_by(|left, right| {
             let exact = |candidate: &str| likeness(name, candidate);
-            left.0.total_cmp(&right.0).then_with(|| exact(left.1).total_cmp(&exact(right.1))).then(right.1.cmp(left.1))
+            left.0
+                .total_cmp(&right.0)
+                .then_with(|| exact(left.1).total_cmp(&exact(right.1)))
+                .then(right.1.cmp(left.1))
         })
         .map(|(_, candidate)| candidate)
 }

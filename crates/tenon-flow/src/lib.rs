@@ -11,6 +11,7 @@ mod context_files;
 mod declared_tools;
 mod diagnostic;
 mod document;
+mod document_schema;
 mod draw;
 mod drive;
 mod duration;
@@ -47,6 +48,7 @@ pub use document::{
     AgentSpec, DEFAULT_MAX_TURNS, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode,
     Place, Places, RunBudget, Scheduler, Step, ToolChoice, VERSION, Workflow,
 };
+pub use document_schema::document_schema;
 pub use draw::{Drawing, Plan, PlanKind, PlanStep};
 pub use drive::drive;
 pub use event::{

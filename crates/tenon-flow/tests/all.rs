@@ -8,6 +8,8 @@ mod any_text;
 mod cel;
 #[path = "all/diagnostics.rs"]
 mod diagnostics;
+#[path = "all/document_schema.rs"]
+mod document_schema;
 #[path = "all/documents.rs"]
 mod documents;
 #[path = "all/endings.rs"]

@@ -387,6 +387,24 @@ impl<'a> Check<'_, 'a> {
         }
     }
 
+    /// `steps.tset-it.status`, where `test-it` is a step: a subtraction only by its looks.
+    fn misspelt_hyphenated(&mut self, call: &CallExpr) -> bool {
+        let (operators::SUBSTRACT, [left, right]) = (call.func_name.as_str(), call.args.as_slice()) else {
+            return false;
+        };
+        let (Some(before), Some(after)) = (single_step(&left.expr), first_name(right)) else { return false };
+        let is_known = VARIABLES.contains(&after) || self.bound.iter().any(|(name, _)| name == after);
+        if is_known || self.known.steps.contains_key(before) {
+            return false;
+        }
+        let id = format!("{before}-{after}");
+        let hint =
+            nearest(&id, self.known.steps.keys().copied()).map(|meant| format!("did you mean `{meant}`?"));
+        let message = format!("there is no step `{}` here", quoted(&id));
+        self.error(Code::CelUnknownStep, left, message, hint);
+        true
+    }
+
     fn function(
         &mut self,
         node: &IdedExpr,
