@@ -17,6 +17,7 @@ mod python;
 mod real_server;
 mod request_types;
 mod script;
+mod snippets;
 mod sdk;
 mod sdk_claude;
 mod sdk_docs;
@@ -65,6 +66,11 @@ const JOBS: &[Job] = &[
         run: full_counts::sessions,
     },
     Job { name: "markers", what: "1,000 runs leave no payload and no key behind", run: full_counts::markers },
+    Job {
+        name: "snippets",
+        what: "the snippets of the documentation, for the shell, Node.js and Python",
+        run: snippets::run,
+    },
     Job {
         name: "rough-clients",
         what: "clients that leave at any moment, flood, or stop reading for a minute",

@@ -34,7 +34,7 @@ pub fn schedules(_: &Binary) -> Result<(), Failure> {
     at_full_count("5", "every_order::every_order_of_every_small_graph_gives_the_same_results")
 }
 
-fn at_full_count(runs: &str, test: &str) -> Result<(), Failure> {
+pub fn at_full_count(runs: &str, test: &str) -> Result<(), Failure> {
     let output =
         cargo_test().args(["--quiet", "--", "--exact", test]).env("PROPTEST_CASES", runs).output()?;
     let said = String::from_utf8_lossy(&output.stdout);

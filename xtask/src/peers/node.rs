@@ -16,9 +16,7 @@ pub fn with(name: &str, pins: &[&str]) -> Result<PathBuf, Failure> {
     if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(folder);
     }
-    if !works("node") || !works("npm") {
-        install_node()?;
-    }
+    ready()?;
     println!("installing {}", pins.join(" "));
     std::fs::create_dir_all(&folder)?;
     let installed = npm(&folder, pins)?;
@@ -27,6 +25,11 @@ pub fn with(name: &str, pins: &[&str]) -> Result<PathBuf, Failure> {
     }
     std::fs::write(stamp, wanted)?;
     Ok(folder)
+}
+
+/// `node` and `npm` are there, installed now if they were not.
+pub fn ready() -> Result<(), Failure> {
+    if works("node") && works("npm") { Ok(()) } else { install_node() }
 }
 
 fn npm(folder: &Path, pins: &[&str]) -> Result<bool, Failure> {
