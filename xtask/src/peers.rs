@@ -17,11 +17,11 @@ mod python;
 mod real_server;
 mod request_types;
 mod script;
-mod snippets;
 mod sdk;
 mod sdk_claude;
 mod sdk_docs;
 mod sdk_qwen;
+mod snippets;
 mod tls;
 mod workspace;
 
@@ -70,6 +70,11 @@ const JOBS: &[Job] = &[
         name: "snippets",
         what: "the snippets of the documentation, for the shell, Node.js and Python",
         run: snippets::run,
+    },
+    Job {
+        name: "10000-turns",
+        what: "10,000 turns of one session in order, and no larger at the end",
+        run: full_counts::many_turns,
     },
     Job {
         name: "rough-clients",

@@ -41,6 +41,8 @@ mod hooks;
 mod layout;
 #[path = "all/long_conversations.rs"]
 mod long_conversations;
+#[path = "all/many_turns.rs"]
+mod many_turns;
 #[path = "all/markers.rs"]
 mod markers;
 #[path = "all/mcp.rs"]

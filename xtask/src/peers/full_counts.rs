@@ -17,6 +17,10 @@ pub fn sessions(_: &Binary) -> Result<(), Failure> {
     at_full_count("20", "session_crashes::a_run_killed_in_mid_call_is_not_repeated")
 }
 
+pub fn many_turns(_: &Binary) -> Result<(), Failure> {
+    at_full_count("10000", "many_turns::many_turns_are_answered_in_order_and_leave_nothing_behind")
+}
+
 pub fn rough_clients(_: &Binary) -> Result<(), Failure> {
     at_full_count("600", "rough_clients::a_client_may_close_its_side_after_any_byte")?;
     at_full_count("300", "rough_clients::a_client_may_close_its_side_at_any_line_it_is_told")?;
