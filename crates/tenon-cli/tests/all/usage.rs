@@ -64,7 +64,6 @@ fn flags_of_later_work_are_refused() {
         (&["--effort", "high"], "--effort"),
         (&["--thinking", "on"], "--thinking"),
         (&["--max-thinking-tokens", "100"], "--max-thinking-tokens"),
-        (&["--disabled-slash-commands", "a"], "--disabled-slash-commands"),
         (&["--worktree"], "--worktree"),
         (&["--worktree", "x"], "--worktree"),
     ];
