@@ -29,6 +29,8 @@ mod dialects;
 mod docs;
 #[path = "all/docs_golden.rs"]
 mod docs_golden;
+#[path = "all/docs_tables.rs"]
+mod docs_tables;
 #[path = "all/drain.rs"]
 mod drain;
 #[path = "all/driving.rs"]
