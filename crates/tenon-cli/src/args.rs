@@ -6,6 +6,8 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tenon_core::SandboxMode;
 
+use crate::effort::{EffortFlag, ThinkingFlag};
+
 const EXAMPLES: &str = "\
 Examples:
   tenon -p \"Summarise the last commit\" --json-schema @summary.json
@@ -219,6 +221,15 @@ pub struct RunArgs {
     /// The model to ask when the one before it is rate-limited or overloaded (up to 3)
     #[arg(long, value_name = "MODEL", value_delimiter = ',', help_heading = "Model")]
     pub fallback_model: Vec<String>,
+    /// How much work the model puts into its answers
+    #[arg(long, value_name = "LEVEL", help_heading = "Model")]
+    pub effort: Option<EffortFlag>,
+    /// Whether the model thinks before it answers
+    #[arg(long, value_name = "MODE", help_heading = "Model")]
+    pub thinking: Option<ThinkingFlag>,
+    /// How long the model thinks at most, in tokens (0: not at all)
+    #[arg(long, value_name = "N", conflicts_with = "thinking", help_heading = "Model")]
+    pub max_thinking_tokens: Option<u64>,
     /// The provider's address; for the OpenAI protocols with `/v1`
     #[arg(long, value_name = "URL", alias = "openai-base-url", help_heading = "Model")]
     pub base_url: Option<String>,
@@ -377,12 +388,6 @@ pub struct LaterArgs {
     pub resume_session_at: Option<String>,
     #[arg(long, hide = true)]
     pub resume_drops_turn: Option<String>,
-    #[arg(long, hide = true)]
-    pub effort: Option<String>,
-    #[arg(long, hide = true)]
-    pub thinking: Option<String>,
-    #[arg(long, hide = true)]
-    pub max_thinking_tokens: Option<String>,
     #[arg(long, hide = true, num_args = 0..=1)]
     pub worktree: Option<Option<String>>,
     #[arg(long, hide = true)]

@@ -11,6 +11,7 @@ mod command_kit;
 mod dialect;
 mod doctor;
 mod doctor_report;
+mod effort;
 mod exit_code;
 mod flow_args;
 mod flow_command;

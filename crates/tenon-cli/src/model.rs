@@ -8,11 +8,11 @@ use tenon_config::{
     ModelChoice, ModelFlags, Place, Settings, Surroundings, Wire, choose_fallback, choose_model, model_facts,
     secret_env_names,
 };
-use tenon_core::{ErrorClass, Failure, ModelClient, Models, Secret, Secrets};
+use tenon_core::{ErrorClass, Failure, ModelClient, Models, Reasoning, Secret, Secrets};
 use tenon_model::{
     Anthropic, Candidate, Carries, Endpoint, Fallback, Gemini, Http, HttpOptions, OpenAiChat,
     OpenAiResponses, Places, Protocol, Recorder, Replayer, RetryPolicy, Retrying, TextAsCall, Timeouts,
-    Transport, WithoutUnseen,
+    Transport, WithoutUnseen, check_reasoning,
 };
 
 use crate::args::{RunArgs, SchemaMode};
@@ -62,6 +62,20 @@ struct Asked {
 }
 
 impl Connections {
+    /// Whether the model and its fallbacks can be told how much to think.
+    pub fn can_be_told(&self, reasoning: Reasoning) -> Result<(), Failure> {
+        for asked in &self.first {
+            let protocol = match asked.wire {
+                Wire::OpenAiResponses => Protocol::OpenAiResponses,
+                Wire::Anthropic => Protocol::Anthropic,
+                Wire::Gemini => Protocol::Gemini,
+                Wire::OpenAiChat | Wire::Local | Wire::Replay => Protocol::OpenAiChat,
+            };
+            check_reasoning(protocol, &asked.model, reasoning)?;
+        }
+        Ok(())
+    }
+
     /// The run's own model with its fallbacks. `retries` of a request, where somebody says how many.
     pub fn first(&self, retries: Option<u32>) -> Arc<dyn ModelClient> {
         let candidates = self

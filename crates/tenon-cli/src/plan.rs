@@ -10,7 +10,7 @@ use tenon_agent::{
 };
 use tenon_config::{AgentFile, Loaded, McpServers, Surroundings};
 use tenon_contract::Contract;
-use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, Reasoning, RunInfo, Sampling, Secrets};
+use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, RunInfo, Sampling, Secrets};
 use tenon_model::Recorder;
 use tenon_session::{Mirror, Place};
 use tenon_tools::{OutputStore, Permissions, SessionSource, ShellOptions, ShellTerminal};
@@ -28,7 +28,7 @@ use crate::subagents::Helpers;
 use crate::telemetry::Telemetry;
 use crate::who_is_asked::WhoIsAsked;
 use crate::work_folder::{WorkFolder, WorkFolders};
-use crate::{cli_settings, client_marks, input, model, money, session, subagents, surroundings, sys};
+use crate::{cli_settings, client_marks, effort, input, model, money, session, subagents, surroundings, sys};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -180,6 +180,7 @@ impl Plan<'_> {
         let chosen = model::choose(args, settings, self.here, &started_in, &others)?;
         let named = |name: &str| chosen.connections.other(name, None).map_err(|failure| failure.message);
         let types = subagents::agent_types(&self.loaded.agents, named, warnings);
+        let reasoning = effort::checked(args, &chosen.connections)?;
         let budget = money::budget(args, settings, &chosen.models)?;
         self.telemetry.know(&chosen);
         warnings.extend(chosen.warnings.iter().cloned());
@@ -284,7 +285,7 @@ impl Plan<'_> {
             warnings: warnings.clone(),
             models: chosen.models,
             sampling: Sampling::default(),
-            reasoning: Reasoning::default(),
+            reasoning,
             max_output_tokens: None,
             compact_at: settings.context.compact_at(),
             hooks,

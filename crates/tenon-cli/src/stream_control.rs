@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tenon_core::{ErrorClass, Failure, McpStatus, Message};
+use tenon_core::{Effort, ErrorClass, Failure, McpStatus, Message, Reasoning};
 use tenon_session::Answer;
 use tenon_tools::{McpReport, StoppedBy};
 use tenon_wire::input::ControlRequest;
@@ -63,8 +63,26 @@ impl StreamHost {
                     Ok(json!({ "subtype": "promote_task", "task_id": task_id }))
                 }))
             }
-            other => Err(Failure::new(ErrorClass::Input, format!("{} is not in this version", named(other))))
-                .into(),
+            ControlRequest::SetEffort { effort } => {
+                let effort = Effort::parse(effort);
+                let effort = effort.map_err(|error| Failure::new(ErrorClass::Input, error.to_string()));
+                effort
+                    .map(|effort| {
+                        let mut answer = live.set_effort(effort);
+                        answer["subtype"] = json!("set_effort");
+                        answer
+                    })
+                    .into()
+            }
+            // Answered by the session itself.
+            ControlRequest::Initialize(_)
+            | ControlRequest::Interrupt
+            | ControlRequest::ContinueLastTurn
+            | ControlRequest::SetModel { .. }
+            | ControlRequest::SetPermissionMode { .. }
+            | ControlRequest::Unknown { .. } => {
+                Err(Failure::new(ErrorClass::Internal, "the request is not one of the host's")).into()
+            }
         }
     }
 
@@ -75,6 +93,23 @@ impl StreamHost {
             "input_tokens": used.input, "output_tokens": used.output, "total_tokens": used.total,
             "total_cost_usd": self.cost_usd,
         })
+    }
+}
+
+impl Live {
+    /// From the next turn on, if the model can be told. What came of it, as clients read it.
+    pub(crate) fn set_effort(&mut self, effort: Effort) -> Value {
+        let reasoning = Reasoning { effort: Some(effort), ..self.agent.reasoning };
+        match self.parts.connections.can_be_told(reasoning) {
+            Ok(()) => {
+                self.agent.reasoning = reasoning;
+                self.offer_helpers();
+                json!({ "effort": effort.name(), "applied": true, "override": null })
+            }
+            Err(failure) => {
+                json!({ "effort": effort.name(), "applied": false, "override": null, "reason": failure.message })
+            }
+        }
     }
 }
 
@@ -117,12 +152,5 @@ fn status(status: McpStatus) -> &'static str {
         McpStatus::Starting => "pending",
         McpStatus::Failed => "failed",
         McpStatus::Disabled => "disabled",
-    }
-}
-
-fn named(request: &ControlRequest) -> &'static str {
-    match request {
-        ControlRequest::SetEffort { .. } => "`set_effort`",
-        _ => "this request",
     }
 }

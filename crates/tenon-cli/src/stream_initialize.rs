@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tenon_config::{McpServers, read_client_agents, read_client_mcp_servers};
 use tenon_core::{
-    ErrorClass, Failure, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookWait, McpConnection,
-    McpServerConfig, McpState, McpTrust,
+    Effort, ErrorClass, Failure, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookWait,
+    McpConnection, McpServerConfig, McpState, McpTrust,
 };
 use tenon_tools::{Rule, mcp_server_word};
 use tenon_wire::input::{ClientHook, Initialize};
@@ -18,9 +18,8 @@ use crate::stream_session::StreamHost;
 
 impl StreamHost {
     pub(crate) fn set_up(&mut self, wanted: &Initialize) -> Result<Value, Failure> {
-        if wanted.effort.is_some() {
-            return Err(refused("`effort` of `initialize` is not in this version"));
-        }
+        let effort = wanted.effort.as_deref().map(Effort::parse).transpose();
+        let effort = effort.map_err(|error| refused(format!("`effort` of `initialize`: {error}")))?;
         let rules = wanted.hooks.iter().map(hook_rule).collect::<Result<Vec<_>, _>>()?;
         let agents = read_client_agents(&wanted.agents)
             .map_err(|why| refused(format!("`agents` of `initialize`: {why}")))?;
@@ -56,19 +55,24 @@ impl StreamHost {
         let commands = self.listed_commands();
         let live = self.live()?;
         live.agent.warnings.extend(warnings);
-        Ok(json!({
+        let effort_status = effort.map(|effort| live.set_effort(effort));
+        let mut answer = json!({
             "subtype": "initialize",
             "session_id": live.agent.info.session_id,
             "capabilities": {
                 "can_handle_can_use_tool": true, "can_handle_hook_callback": true,
-                "can_set_permission_mode": true, "can_set_model": true, "can_set_effort": false,
+                "can_set_permission_mode": true, "can_set_model": true, "can_set_effort": true,
                 "can_get_context_usage": true, "can_get_available_models": true,
                 "can_get_usage_info": true, "can_handle_mcp_message": true,
             },
             "commands": commands,
             "agents": live.agent.info.agents,
             "output_style": "default",
-        }))
+        });
+        if let Some(status) = effort_status {
+            answer["effort_status"] = status;
+        }
+        Ok(answer)
     }
 
     /// Those in the client's process, and those that are started like configured ones.

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tenon_agent::{Agent, SessionEnd, Stop, Subagents};
 use tenon_config::{AgentFile, Settings, Surroundings};
 use tenon_core::{
-    ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, IdSource, Message, Outcome, Part, Usage,
+    ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, IdSource, Message, Outcome, Part, Sampling, Usage,
 };
 use tenon_session::{
     Answer, Closed, Commanded, Conversation, Deadlines, Hints, Host, Incoming, Later, Lines, Peer, Session,
@@ -166,12 +166,13 @@ impl StreamHost {
     pub(crate) fn rebuild(&mut self, args: RunArgs) -> Result<Vec<String>, Failure> {
         let (settings, here) = (self.settings.clone(), self.here.clone());
         let live = self.live()?;
-        let (changed, subagents, warnings) = asking(&live.agent, &live.parts, &args, &settings, &here)?;
-        live.agent = changed;
-        live.parts.subagents = subagents;
+        let changed = asking(&live.agent, &live.parts, &args, &settings, &here)?;
+        live.agent = changed.agent;
+        live.parts.subagents = changed.subagents;
+        live.parts.connections = changed.connections;
         live.offer_helpers();
         self.args = args;
-        Ok(warnings)
+        Ok(changed.warnings)
     }
 }
 
@@ -184,50 +185,56 @@ impl Live {
     }
 }
 
-/// The subagents of an agent, if it may have any.
-type Helpers = Option<Arc<Subagents>>;
+/// An agent that asks another model.
+struct Changed {
+    agent: Agent,
+    connections: Connections,
+    subagents: Option<Arc<Subagents>>,
+    warnings: Vec<String>,
+}
 
-/// The agent, asking the model that `args` name; and its helpers.
+/// The agent, asking the model that `args` name.
 fn asking(
     agent: &Agent,
     parts: &Parts,
     args: &RunArgs,
     settings: &Settings,
     here: &Surroundings,
-) -> Result<(Agent, Helpers, Vec<String>), Failure> {
+) -> Result<Changed, Failure> {
     let of_agents = subagents::named_models(&parts.agents);
     let chosen = model::choose_again(args, settings, here, &parts.connections, &of_agents)?;
+    chosen.connections.can_be_told(agent.reasoning)?;
     let mut warnings = Vec::new();
     let named = |name: &str| chosen.connections.other(name, None).map_err(|failure| failure.message);
     let types = subagents::agent_types(&parts.agents, named, &mut warnings);
-    let helpers = parts.subagents.as_ref().map(|subagents| subagents.with_types(types));
+    let subagents = parts.subagents.as_ref().map(|subagents| subagents.with_types(types));
     let mut agent = agent.clone();
     agent.model = chosen.client;
     agent.models = chosen.models;
     agent.info.model = chosen.model;
-    Ok((agent, helpers, warnings))
+    Ok(Changed { agent, connections: chosen.connections, subagents, warnings })
 }
 
 impl Host for StreamHost {
     fn agent(&mut self, options: &RequestOptions, stop: &Stop) -> Result<BoxFut<'static, Agent>, Failure> {
-        if options.temperature.is_some() || options.top_p.is_some() || options.max_output_tokens.is_some() {
-            let message = "`temperature`, `top_p` and `max_tokens` of a request are not in this version";
-            return Err(Failure::new(ErrorClass::Input, message));
-        }
         let (settings, here, args) = (self.settings.clone(), self.here.clone(), self.args.clone());
         let live = self.live()?;
         let mut agent = live.agent.clone();
         let mut helpers = None;
         if let Some(name) = options.model.as_deref().filter(|name| *name != agent.info.model) {
             let args = RunArgs { model: Some(name.to_owned()), ..args.clone() };
-            (agent, helpers, _) = asking(&agent, &live.parts, &args, &settings, &here)?;
+            let changed = asking(&agent, &live.parts, &args, &settings, &here)?;
+            (agent, helpers) = (changed.agent, changed.subagents);
         }
+        agent.sampling = Sampling { temperature: options.temperature, top_p: options.top_p };
+        agent.max_output_tokens = options.max_output_tokens;
+        let names = options.tools.as_deref().map(tool_names).transpose()?;
         // Only the first turn begins the session.
         live.agent.session_start = None;
         live.agent.warnings.clear();
         let mcp = Arc::clone(&live.parts.mcp);
         mcp.client_is_there();
-        let (names, stop) = (options.tools.clone(), stop.clone());
+        let stop = stop.clone();
         Ok(Box::pin(async move {
             let ready = mcp.ready(settings.timeouts.mcp_ready());
             let warnings = stop.cancel().run_until_cancelled(ready).await;
@@ -316,6 +323,12 @@ impl Host for StreamHost {
             }
         })
     }
+}
+
+/// The only tools of a request. One that does not exist would look like a choice and be none.
+fn tool_names(names: &[String]) -> Result<Vec<String>, Failure> {
+    let names = subagents::tool_names(names);
+    names.map_err(|why| Failure::new(ErrorClass::Input, format!("`tool_overrides`: {why}")))
 }
 
 /// The names of what the model is offered, the terminal tool last.

@@ -107,7 +107,7 @@ fn agent_type(
 }
 
 /// Names of tools, aliases resolved. One that no tool has would look like a choice and be none.
-fn tool_names(names: &[String]) -> Result<Vec<String>, String> {
+pub fn tool_names(names: &[String]) -> Result<Vec<String>, String> {
     for name in names {
         let rule = Rule::parse(name).map_err(|error| error.to_string())?;
         if !rule.names_a_tool() {

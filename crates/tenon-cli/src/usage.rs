@@ -250,9 +250,6 @@ fn check_later(args: &RunArgs) -> Result<(), UsageError> {
         ("--acp", flags.acp),
         ("--resume-session-at", flags.resume_session_at.is_some()),
         ("--resume-drops-turn", flags.resume_drops_turn.is_some()),
-        ("--effort", flags.effort.is_some()),
-        ("--thinking", flags.thinking.is_some()),
-        ("--max-thinking-tokens", flags.max_thinking_tokens.is_some()),
         ("--worktree", flags.worktree.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {

@@ -35,6 +35,8 @@ mod docs_tables;
 mod drain;
 #[path = "all/driving.rs"]
 mod driving;
+#[path = "all/effort.rs"]
+mod effort;
 #[path = "all/hook_answers.rs"]
 mod hook_answers;
 #[path = "all/hooks.rs"]
@@ -71,6 +73,8 @@ mod providers;
 mod published_lines;
 #[path = "all/replay.rs"]
 mod replay;
+#[path = "all/request_options.rs"]
+mod request_options;
 #[path = "all/result_file.rs"]
 mod result_file;
 #[path = "all/rough_clients.rs"]

@@ -61,9 +61,6 @@ fn flags_of_later_work_are_refused() {
         (&["--experimental-acp"], "--acp"),
         (&["--resume-session-at", "x"], "--resume-session-at"),
         (&["--resume-drops-turn", "x"], "--resume-drops-turn"),
-        (&["--effort", "high"], "--effort"),
-        (&["--thinking", "on"], "--thinking"),
-        (&["--max-thinking-tokens", "100"], "--max-thinking-tokens"),
         (&["--worktree"], "--worktree"),
         (&["--worktree", "x"], "--worktree"),
     ];

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use tenon_core::{Media, Message, Part, Role, ToolCall, ToolResult};
 
 use super::line::{InputError, text};
+use super::options::{RequestOptions, options};
 
 /// One turn that a client asks for.
 #[derive(Clone, Debug, Default)]
@@ -85,17 +86,6 @@ impl CommandKind {
             CommandKind::Help => "help",
         }
     }
-}
-
-/// Overrides that hold for one request.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RequestOptions {
-    pub model: Option<String>,
-    pub temperature: Option<f64>,
-    pub top_p: Option<f64>,
-    pub max_output_tokens: Option<u64>,
-    /// Only these tools.
-    pub tools: Option<Vec<String>>,
 }
 
 /// `{"type":"user","message":{"role":"user","content":…}}`
@@ -448,51 +438,6 @@ fn command(value: &Value) -> Result<Command, InputError> {
         return Err(InputError::new("`input.command.path` is empty"));
     }
     Ok(Command { kind, path, args: text(fields, "args")?.unwrap_or_default() })
-}
-
-/// Options of the request itself, and of its `options` object.
-fn options(fields: &Map<String, Value>) -> Result<RequestOptions, InputError> {
-    let empty = Map::new();
-    let inner = match fields.get("options") {
-        None | Some(Value::Null) => &empty,
-        Some(Value::Object(inner)) => inner,
-        Some(_) => return Err(InputError::new("`options` must be an object")),
-    };
-    let number = |key: &str| match inner.get(key).or_else(|| fields.get(key)) {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => {
-            value.as_f64().map(Some).ok_or_else(|| InputError::new(format!("`{key}` must be a number")))
-        }
-    };
-    let tools = match inner.get("tool_overrides") {
-        None | Some(Value::Null) => None,
-        Some(Value::Array(names)) => Some(
-            names
-                .iter()
-                .map(|name| name.as_str().map(str::to_owned))
-                .collect::<Option<Vec<String>>>()
-                .ok_or_else(|| InputError::new("`tool_overrides` must be a list of tool names"))?,
-        ),
-        Some(_) => return Err(InputError::new("`tool_overrides` must be a list of tool names")),
-    };
-    let max_output_tokens = match inner.get("max_tokens").or_else(|| fields.get("max_tokens")) {
-        None | Some(Value::Null) => None,
-        Some(limit) => match limit.as_u64() {
-            Some(limit) => Some(limit),
-            None => return Err(InputError::new("`max_tokens` must be a whole number")),
-        },
-    };
-    let model = match text(inner, "model")? {
-        Some(model) => Some(model),
-        None => text(fields, "model")?,
-    };
-    Ok(RequestOptions {
-        model,
-        temperature: number("temperature")?,
-        top_p: number("top_p")?,
-        max_output_tokens,
-        tools,
-    })
 }
 
 /// Top-level, or in `metadata`; a number or a text.

@@ -10,11 +10,11 @@
 mod chat_request;
 mod control;
 mod line;
+mod options;
 mod published;
 
-pub use chat_request::{
-    Command, CommandKind, FileData, InputPart, RequestOptions, SessionRef, Turn, TurnOrigin,
-};
+pub use chat_request::{Command, CommandKind, FileData, InputPart, SessionRef, Turn, TurnOrigin};
 pub use control::{ClientHook, ControlRequest, Initialize};
 pub use line::{Hint, HintTrigger, Input, InputError, read_line};
+pub use options::RequestOptions;
 pub(crate) use published::published_schema;

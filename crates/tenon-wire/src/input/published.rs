@@ -282,9 +282,16 @@ struct ToolRequest {
 #[derive(JsonSchema)]
 struct Options {
     model: Option<String>,
+    #[schemars(range(min = 0, max = 2))]
     temperature: Option<f64>,
+    #[schemars(range(min = 0, max = 1))]
     top_p: Option<f64>,
+    #[schemars(range(min = 1))]
     max_tokens: Option<u64>,
+    #[schemars(range(min = 1))]
+    max_completion_tokens: Option<u64>,
+    #[schemars(range(min = 1))]
+    max_output_tokens: Option<u64>,
     /// Only these tools.
     tool_overrides: Option<Vec<String>>,
 }
@@ -310,9 +317,16 @@ struct OpenAiRequest {
     #[schemars(length(min = 1))]
     messages: Vec<OpenAiMessage>,
     model: Option<String>,
+    #[schemars(range(min = 0, max = 2))]
     temperature: Option<f64>,
+    #[schemars(range(min = 0, max = 1))]
     top_p: Option<f64>,
+    #[schemars(range(min = 1))]
     max_tokens: Option<u64>,
+    #[schemars(range(min = 1))]
+    max_completion_tokens: Option<u64>,
+    #[schemars(range(min = 1))]
+    max_output_tokens: Option<u64>,
     protocol_version: Option<Version>,
     metadata: Option<RequestMetadata>,
 }
