@@ -70,6 +70,17 @@ fn a_cancelled_run_keeps_what_was_done_and_waits_for_what_stops() {
     }
 }
 
+/// What fails while it is being stopped was stopped: it is not tried again, and it is no failure of its own.
+#[test]
+fn what_fails_after_it_was_told_to_stop_is_cancelled() {
+    let mut sim = Sim::new(document("name: w\nsteps:\n  - {id: a, retries: 5}\n"));
+    let actions = sim.interpreter.stop(&Stopped::Cancelled, Timestamp(5000));
+    sim.perform(actions);
+    sim.fail("run/a@1", StepErrorClass::Tool);
+    assert_eq!((sim.statuses(), sim.started.len()), (vec!["a: cancelled".to_owned()], 1));
+    assert_eq!(sim.outcome().status, WorkflowStatus::Cancelled);
+}
+
 #[test]
 fn nobody_waits_for_ever_for_what_does_not_stop() {
     let mut sim = two_and_two();

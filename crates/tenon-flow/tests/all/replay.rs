@@ -8,7 +8,7 @@ use serde_json::json;
 use tenon_core::Timestamp;
 use tenon_flow::{
     Action, Completion, Interpreter, JsonText, LoadedWorkflow, Purpose, RunSpec, StepErrorClass, StepKey,
-    StepOutcome, StepOutput, StepRequest,
+    StepOutcome, StepOutput, StepRequest, Stopped, WorkflowStatus,
 };
 use tenon_testkit::cases;
 
@@ -71,6 +71,17 @@ fn happens(sim: &Sim, key: &StepKey, request: &StepRequest, choice: u32) -> Step
     }
 }
 
+/// Limits run out seldom, or nothing else would happen.
+fn something_happens(sim: &mut Sim, index: prop::sample::Index, choice: u32, patience: u32) {
+    let likely = |(key, _): &&(StepKey, StepRequest)| !is_timeout(key) || choice % 41 < patience / 8;
+    let candidates: Vec<(StepKey, StepRequest)> = sim.pending.iter().filter(likely).cloned().collect();
+    let candidates = if candidates.is_empty() { sim.pending.clone() } else { candidates };
+    assert!(!candidates.is_empty(), "nothing is under way, and the run is not over");
+    let (key, request) = &candidates[index.index(candidates.len())];
+    let outcome = happens(sim, key, request, choice);
+    sim.complete(&key.to_string(), outcome);
+}
+
 fn is_timeout(key: &StepKey) -> bool {
     let text = key.to_string();
     text.ends_with("timeout") || text.ends_with("limit")
@@ -92,18 +103,7 @@ proptest! {
             if sim.interpreter.outcome().is_some() {
                 break;
             }
-            // Limits run out seldom, or nothing else would happen.
-            let candidates: Vec<(StepKey, StepRequest)> = sim
-                .pending
-                .iter()
-                .filter(|(key, _)| !is_timeout(key) || choice % 41 < patience / 8)
-                .cloned()
-                .collect();
-            let candidates = if candidates.is_empty() { sim.pending.clone() } else { candidates };
-            prop_assert!(!candidates.is_empty(), "nothing is under way, and the run is not over");
-            let (key, request) = &candidates[index.index(candidates.len())];
-            let outcome = happens(&sim, key, request, *choice);
-            sim.complete(&key.to_string(), outcome);
+            something_happens(&mut sim, *index, *choice, patience);
             states.push(format!("{:?}", sim.interpreter));
             // As a journal keeps it.
             journal.push(serde_json::to_string(sim.completions.last().unwrap()).unwrap());
@@ -140,5 +140,44 @@ proptest! {
             prop_assert_eq!(again.complete(&completion), vec![]);
         }
         prop_assert_eq!(again.outcome(), sim.interpreter.outcome());
+    }
+
+    #[test]
+    fn a_run_can_be_stopped_at_any_point(
+        choices in prop::collection::vec((any::<prop::sample::Index>(), any::<u32>()), 400),
+        before in 0_usize..60,
+    ) {
+        let mut sim = Sim::with(RunSpec::new(everything(), "run", JsonText::of(&json!({}))));
+        let mut choices = choices.into_iter();
+        for (index, choice) in choices.by_ref().take(before) {
+            if sim.interpreter.outcome().is_some() {
+                return Ok(());
+            }
+            something_happens(&mut sim, index, choice, 0);
+        }
+        if sim.interpreter.outcome().is_some() {
+            return Ok(());
+        }
+        let started = sim.started.clone();
+        let actions = sim.interpreter.stop(&Stopped::Cancelled, Timestamp(sim.clock));
+        sim.perform(actions);
+        // Everything but timers was told to stop.
+        for (key, request) in &sim.pending {
+            let told = sim.cancelled.contains(key) || matches!(request, StepRequest::Sleep { .. });
+            prop_assert!(told, "{key} was not told to stop");
+        }
+        let mut abandoned = sim.clone();
+        for (index, choice) in choices {
+            if sim.interpreter.outcome().is_some() {
+                break;
+            }
+            something_happens(&mut sim, index, choice, 40);
+        }
+        prop_assert!(sim.interpreter.outcome().is_some(), "it never ends");
+        prop_assert_eq!(&sim.started, &started, "something was started after the end");
+        let actions = abandoned.interpreter.abandon(Timestamp(sim.clock));
+        abandoned.perform(actions);
+        prop_assert_eq!(abandoned.outcome().status, WorkflowStatus::Cancelled);
+        prop_assert_eq!(&abandoned.started, &started);
     }
 }
