@@ -10,13 +10,15 @@ use serde_json::{Map, Value};
 use tenon_core::{Id, Secrets};
 
 use crate::lock::{Refused, Writer};
-use crate::record::{DEGRADED, Head, read_head};
+use crate::record::{DEGRADED, Head, RUN_FINISHED, kind_of, read_head};
 use crate::session_file::{create_new, mark};
 use crate::{Place, SessionError};
 
 /// Told every record, without the end of its line.
 #[derive(Clone)]
-pub struct Mirror(Arc<dyn Fn(&[u8]) + Send + Sync>);
+pub struct Mirror(Arc<Tell>);
+
+type Tell = dyn Fn(&[u8]) + Send + Sync;
 
 impl Mirror {
     pub fn new(tell: impl Fn(&[u8]) + Send + Sync + 'static) -> Mirror {
@@ -57,7 +59,7 @@ pub fn adopt(place: &Place, id: Id, copy: &Path) -> Result<(), SessionError> {
                 Refused::InUse(pid) => SessionError::InUse { id, pid },
                 Refused::Gone => SessionError::Missing { id },
             })?;
-            if BufReader::new(&ours).split(b'\n').count() >= theirs.records.len() + 1 {
+            if conversation_in(&ours).map_err(unwritable)? >= theirs.conversation() {
                 return Ok(());
             }
             Some((writer, ours))
@@ -71,6 +73,24 @@ struct TheirCopy {
     recording_complete: bool,
     /// Without the first one.
     records: Vec<Value>,
+}
+
+impl TheirCopy {
+    fn conversation(&self) -> usize {
+        self.records.iter().filter(|record| record["type"] != RUN_FINISHED).count()
+    }
+}
+
+/// How many records of a file, but for the first, are part of the conversation. How runs ended is not, and nobody
+/// is told of it: the last line for the client is written by then.
+fn conversation_in(file: &File) -> io::Result<usize> {
+    let mut count = 0;
+    for line in BufReader::new(file).split(b'\n').skip(1) {
+        if kind_of(&line?).is_some_and(|kind| kind != RUN_FINISHED) {
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 fn read_copy(copy: &Path, id: Id) -> io::Result<TheirCopy> {

@@ -109,7 +109,7 @@ pub(crate) fn finished_line(outcome: &Arc<Outcome>, secrets: &Secrets) -> Vec<u8
     };
     let mut data = data_of(&event.redact());
     secrets.hide_in(&mut data);
-    let mut record = json!({ "type": "run_finished", "time": time.to_iso8601() });
+    let mut record = json!({ "type": RUN_FINISHED, "time": time.to_iso8601() });
     if let (Value::Object(record), Value::Object(data)) = (&mut record, data) {
         record.extend(data.into_iter().filter(|(name, _)| name != "text"));
     }
@@ -234,7 +234,7 @@ pub(crate) fn exit_code_in(line: &[u8]) -> Option<u8> {
     struct Finished {
         exit_code: u8,
     }
-    let finished = kind_of(line).is_some_and(|kind| kind == "run_finished");
+    let finished = kind_of(line).is_some_and(|kind| kind == RUN_FINISHED);
     finished
         .then(|| serde_json::from_slice::<Finished>(line).ok())
         .flatten()
@@ -247,12 +247,14 @@ pub(crate) fn id_of(path: &Path) -> Option<Id> {
     Id::parse(name.strip_suffix(".jsonl")?)
 }
 
+/// The record of how a run ended.
+pub(crate) const RUN_FINISHED: &str = "run_finished";
 const TYPE_FIRST: &[u8] = br#"{"type":""#;
 /// How a line begins that ends what came before it.
 pub(crate) const COMPACTED_START: &[u8] = br#"{"type":"compacted""#;
 
 /// Ours begin with it; a line that somebody rewrote may have it elsewhere.
-fn kind_of(line: &[u8]) -> Option<String> {
+pub(crate) fn kind_of(line: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Kind {
         #[serde(rename = "type")]

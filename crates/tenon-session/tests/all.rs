@@ -11,6 +11,8 @@
 mod damage;
 #[path = "all/list.rs"]
 mod list;
+#[path = "all/mirror.rs"]
+mod mirror;
 #[path = "all/resume.rs"]
 mod resume;
 #[path = "all/support.rs"]
