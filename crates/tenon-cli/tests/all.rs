@@ -37,6 +37,8 @@ mod drain;
 mod driving;
 #[path = "all/effort.rs"]
 mod effort;
+#[path = "all/hints.rs"]
+mod hints;
 #[path = "all/hook_answers.rs"]
 mod hook_answers;
 #[path = "all/hooks.rs"]
@@ -55,6 +57,8 @@ mod mcp;
 mod mcp_in_client;
 #[path = "all/mcp_serve.rs"]
 mod mcp_serve;
+#[path = "all/mentions.rs"]
+mod mentions;
 #[path = "all/money.rs"]
 mod money;
 #[path = "all/more_tools.rs"]

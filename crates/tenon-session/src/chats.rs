@@ -50,6 +50,11 @@ struct Stored {
 }
 
 impl SavedChats {
+    /// Whether this can be a tag.
+    pub fn check(&self, tag: &str) -> Result<(), Failure> {
+        self.path(tag).map(drop)
+    }
+
     /// How many messages were saved. An earlier one of that tag is replaced.
     pub fn save(&self, tag: &str, history: &[Message]) -> Result<usize, Failure> {
         let path = self.path(tag)?;

@@ -63,16 +63,13 @@ fn expand_now(workspace: &Workspace, text: &str) -> Mentions {
     let mut warnings = Vec::new();
     let mut seen: Vec<String> = Vec::new();
     let mut chars = 0;
-    for path in paths_in(text) {
-        if seen.contains(&path) {
-            continue;
-        }
-        if seen.len() == MAX_MENTIONS {
-            warnings.push(format!("only the first {MAX_MENTIONS} paths after `@` are read"));
-            break;
-        }
-        seen.push(path.clone());
-        let (told, image) = match look(workspace, &path) {
+    let mut paths = paths_in(text);
+    if paths.len() > MAX_MENTIONS {
+        warnings.push(format!("only the first {MAX_MENTIONS} paths after `@` are read"));
+        paths.truncate(MAX_MENTIONS);
+    }
+    for path in paths {
+        let (name, told, image) = match look(workspace, &path) {
             Mentioned::Missing => {
                 warnings.push(format!("`@{path}` names no file here, and is left as it is"));
                 continue;
@@ -81,15 +78,25 @@ fn expand_now(workspace: &Workspace, text: &str) -> Mentions {
                 warnings.push(format!("`@{path}` is left as it is: {why}"));
                 continue;
             }
-            Mentioned::File { name, text } => (
-                format!("\n\n[The file `{name}`:]\n{}\n[End of `{name}`]", text.trim_end_matches('\n')),
-                None,
-            ),
-            Mentioned::Folder { name, names } => {
-                (format!("\n\n[The folder `{name}`:]\n{}\n[End of `{name}`]", names.trim_end()), None)
+            Mentioned::File { name, text } => {
+                let told =
+                    format!("[The file `{name}`:]\n{}\n[End of `{name}`]", text.trim_end_matches('\n'));
+                (name, told, None)
             }
-            Mentioned::Image { name, media } => (format!("\n\n[The image `{name}` follows.]"), Some(media)),
+            Mentioned::Folder { name, names } => {
+                let told = format!("[The folder `{name}`:]\n{}\n[End of `{name}`]", names.trim_end());
+                (name, told, None)
+            }
+            Mentioned::Image { name, media } => {
+                let told = format!("[The image `{name}` follows.]");
+                (name, told, Some(media))
+            }
         };
+        // Named twice, perhaps with other punctuation after it.
+        if seen.contains(&name) {
+            continue;
+        }
+        seen.push(name);
         chars += told.chars().count();
         if chars > MAX_CHARS {
             let most = MAX_CHARS / 1000;
@@ -98,6 +105,7 @@ fn expand_now(workspace: &Workspace, text: &str) -> Mentions {
             ));
             break;
         }
+        words.push_str("\n\n");
         words.push_str(&told);
         images.extend(image.map(|media| {
             InputPart::File(FileData::Inline { data: media.data.to_string(), mime: media.mime })

@@ -22,10 +22,12 @@ pub(super) async fn chat(words: &Words<'_>, desk: &mut dyn Desk) -> Result<Comma
     match word {
         "list" | "" if tag.is_empty() => list(desk),
         "save" if !tag.is_empty() => {
+            let chats = desk.saved_chats()?;
+            chats.check(tag)?;
             if desk.history().is_empty() {
                 return Ok(CommandAnswer::warning("There is nothing to save: the conversation is empty."));
             }
-            let messages = desk.saved_chats()?.save(tag, desk.history())?;
+            let messages = chats.save(tag, desk.history())?;
             Ok(CommandAnswer::message(format!(
                 "The conversation was saved as `{tag}` ({messages} messages)."
             )))
