@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use tenon_testkit::{McpScript, Run, Running, Server, Tenon, Value, json, reply};
+use tenon_testkit::{McpScript, Run, Running, Server, Tenon, Value, Wire, json, reply};
 
 use crate::tenon;
 
@@ -47,8 +47,10 @@ fn the_page_says_what_happens() {
         let flag = words[0].split('=').next().unwrap();
         seen.insert(flag.to_owned());
         let server = Server::start([reply().text("ok")]);
+        // Not every protocol has a limit on thinking.
+        let wire = if flag == "--max-thinking-tokens" { Wire::Messages } else { Wire::Chat };
         let mut client = tenon()
-            .server(&server)
+            .server_on(&server, wire)
             .file("system.txt", "You are brief.")
             .file("servers.json", r#"{"mcpServers":{}}"#)
             .args(["--input-format", "stream-json", "--output-format", "stream-json"])
