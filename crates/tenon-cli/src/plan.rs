@@ -139,7 +139,10 @@ impl Plan<'_> {
         let system_prompt = self.system(offered, &started_in)?;
         let servers = mcp::configured(args, settings, self.here, &started_in, warnings)?;
         let who = WhoIsAsked::of(args);
-        who.check(servers.iter().map(|(name, _)| name))?;
+        // A client may bring servers of its own.
+        if self.asked == AskedBy::CommandLine {
+            who.check(servers.iter().map(|(name, _)| name))?;
+        }
         let add_dirs = self.add_dirs(&started_in)?;
         let input = match self.asked {
             AskedBy::CommandLine => input::read(args, &started_in, self.stdin_is_terminal, self.stop).await?,

@@ -292,6 +292,72 @@ fn a_tool_of_a_server_is_asked_for_permission() {
 }
 
 #[test]
+fn a_tool_that_does_not_answer_says_no() {
+    let script = McpScript::new(&["never", "crash"]);
+    let config = json!({"mcpServers": {"s": script.command("mcp::server")}}).to_string();
+    for judge in ["mcp__s__never", "mcp__s__crash"] {
+        let write = json!({"file_path": "a.txt", "content": "x"});
+        let server = Server::start([reply().call("c1", "write_file", write), reply().text("Done.")]);
+        let run = tenon()
+            .server(&server)
+            .args(["-p", "Go.", "--mcp-config", &config, "--permission-prompt-tool", judge])
+            .args(["--settings", r#"{"timeouts": {"mcpReady": "30s", "mcpCall": "1s"}}"#])
+            .run();
+        run.assert_code(0);
+        assert!(server.request(1).tool_result("c1").contains(&format!("`{judge}` failed")), "{run}");
+        assert!(!run.workspace().join("a.txt").exists());
+    }
+}
+
+/// A tool in the client's own process can be the one that decides.
+#[test]
+fn a_tool_of_the_client_is_asked_for_permission() {
+    let write = json!({"file_path": "a.txt", "content": "x"});
+    let server = Server::start([reply().call("c1", "write_file", write), reply().text("Done.")]);
+    let mut client = session(&server, &["--permission-prompt-tool", "mcp__own__judge"]);
+    client.write_json(&json!({
+        "type": "control_request", "request_id": "r1",
+        "request": {"subtype": "initialize", "hooks": null, "sdkMcpServers": ["own"]},
+    }));
+    client.write_json(&user("Write."));
+    let mut asked = Value::Null;
+    let run = loop {
+        let line = client.json();
+        if line["type"] == "result" {
+            client.close_stdin();
+            break client.wait();
+        }
+        if line["request"]["subtype"] != "mcp_message" {
+            continue;
+        }
+        let message = &line["request"]["message"];
+        let result = match message["method"].as_str().unwrap() {
+            "initialize" => json!({
+                "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "own", "version": "1"},
+            }),
+            "tools/list" => json!({"tools": [{"name": "judge", "inputSchema": {"type": "object"}}]}),
+            "tools/call" => {
+                asked = message["params"]["arguments"].clone();
+                json!({"content": [{"type": "text", "text": r#"{"behavior": "allow"}"#}]})
+            }
+            _ => json!({}),
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        client.write_json(&json!({
+            "type": "control_response",
+            "response": {
+                "subtype": "success", "request_id": line["request_id"], "response": {"mcp_response": answer},
+            },
+        }));
+    };
+    assert_eq!(asked["tool_name"], "write_file", "{run}");
+    assert_eq!(asked["input"]["content"], "x");
+    assert_eq!(run.read("a.txt"), "x");
+    assert!(!run.stdout.contains(r#""subtype":"can_use_tool""#), "{run}");
+}
+
+#[test]
 fn who_is_asked_must_be_possible() {
     let table: &[(&[&str], &str)] = &[
         (&["--permission-prompt-tool", "stdio"], "needs `--input-format stream-json`"),
@@ -330,7 +396,7 @@ fn a_client_that_is_not_to_be_asked_is_not() {
         assert_eq!(result["permission_denials"][0]["tool_name"], "write_file", "{flags:?}");
         client.close_stdin();
         let run = client.wait();
-        assert!(!run.stdout.contains("can_use_tool"), "{flags:?}: {run}");
+        assert!(!run.stdout.contains(r#""subtype":"can_use_tool""#), "{flags:?}: {run}");
         assert!(!server.request(0).tool_names().contains(&"ask_user_question"), "{flags:?}");
     }
 }
