@@ -8,37 +8,18 @@ use crate::{NotRun, StepError, StepKey, StepRecord};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
+    /// Also an agent that is no step of its own: of an iteration, an item, a judge.
     Started(Started),
     /// The step failed and is tried again after this long.
-    Retrying {
-        key: StepKey,
-        error: StepError,
-        after_ms: u64,
-    },
-    Ended {
-        key: StepKey,
-        agent: Option<String>,
-        record: Arc<StepRecord>,
-    },
+    Retrying { key: StepKey, error: StepError, after_ms: u64 },
+    /// Without having started where its condition could not be evaluated.
+    Ended { key: StepKey, agent: Option<String>, record: Arc<StepRecord> },
     /// It will not run. Its record says whether it counts as skipped or as cancelled.
-    NotRun {
-        key: StepKey,
-        agent: Option<String>,
-        why: NotRun,
-        record: Arc<StepRecord>,
-    },
+    NotRun { key: StepKey, agent: Option<String>, why: NotRun, record: Arc<StepRecord> },
     /// An iteration or an item of the loop `key` is over: so many of at most so many.
-    Progress {
-        key: StepKey,
-        done: u32,
-        of: u32,
-    },
+    Progress { key: StepKey, done: u32, of: u32 },
     /// A judge gave no verdict; the loop goes on as if it had said no.
-    JudgeFailed {
-        key: StepKey,
-        iteration: u32,
-        error: StepError,
-    },
+    JudgeFailed { key: StepKey, iteration: u32, error: StepError },
 }
 
 #[derive(Clone, Debug, PartialEq)]

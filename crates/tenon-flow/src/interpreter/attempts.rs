@@ -208,7 +208,15 @@ impl Deadline {
 }
 
 pub(crate) fn timed_out(ms: u64) -> StepError {
-    let time = crate::duration::shown(std::time::Duration::from_millis(ms));
+    let time = shown(ms);
     StepError::new(StepErrorClass::Timeout, format!("not done after {time}, its `timeout`"))
         .hint("raise `timeout` of the step, or `options.stepTimeout` or `options.timeout` of the document")
+}
+
+/// As a document would write it, where it could.
+pub(crate) fn shown(ms: u64) -> String {
+    if ms.is_multiple_of(1000) {
+        return crate::duration::shown(std::time::Duration::from_millis(ms));
+    }
+    format!("{}s", ms as f64 / 1000.0)
 }

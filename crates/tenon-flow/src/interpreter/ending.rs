@@ -12,7 +12,7 @@
 use serde_json::Value;
 
 use super::RunSpec;
-use super::attempts::timed_out;
+use super::attempts::{shown, timed_out};
 use super::schedule::Graph;
 use super::whole_ms;
 use crate::cel::CelError;
@@ -35,7 +35,7 @@ pub(crate) enum StopReason {
 
 impl StopReason {
     pub(crate) fn wall_time(ms: u64) -> StopReason {
-        let time = crate::duration::shown(std::time::Duration::from_millis(ms));
+        let time = shown(ms);
         StopReason::Budget(StepError::new(
             StepErrorClass::Budget,
             format!("the run was not done after {time}, the most it may take"),
@@ -96,9 +96,17 @@ pub(crate) fn outcome(
     WorkflowOutcome { status, answer, steps, spent, duration_ms, error }
 }
 
+/// Why a run did not complete, by its steps.
 fn first_failure(steps: &[(String, std::sync::Arc<StepRecord>)]) -> Option<StepError> {
-    let (id, error) = steps.iter().find_map(|(id, record)| Some((id, record.error.as_ref()?)))?;
-    Some(StepError { message: format!("step `{id}` failed: {}", error.message), ..error.clone() })
+    if let Some((id, error)) = steps.iter().find_map(|(id, record)| Some((id, record.error.as_ref()?))) {
+        return Some(StepError {
+            message: format!("step `{id}` failed: {}", error.message),
+            ..error.clone()
+        });
+    }
+    // Somebody stopped it, and not the run.
+    let (id, _) = steps.iter().find(|(_, record)| record.status == StepStatus::Cancelled)?;
+    Some(StepError::new(StepErrorClass::Interrupted, format!("step `{id}` was cancelled")))
 }
 
 /// `outputs` if declared, else what the steps left behind that nothing depends on.

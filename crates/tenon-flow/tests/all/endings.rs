@@ -81,6 +81,17 @@ fn what_fails_after_it_was_told_to_stop_is_cancelled() {
     assert_eq!(sim.outcome().status, WorkflowStatus::Cancelled);
 }
 
+/// A step that somebody stopped on its own: the run says why it did not complete.
+#[test]
+fn a_step_that_was_cancelled_by_itself_is_named() {
+    let mut sim = Sim::new(document("name: w\nsteps:\n  - {id: a}\n  - {id: b, dependsOn: [a]}\n"));
+    sim.complete("run/a@1", tenon_flow::StepOutcome::Cancelled(crate::sim::output("half")));
+    assert_eq!(sim.statuses(), ["a: cancelled", "b: cancelled"]);
+    let outcome = sim.outcome();
+    assert_eq!(outcome.status, WorkflowStatus::Failed);
+    assert_eq!(outcome.error.as_ref().unwrap().message, "step `a` was cancelled");
+}
+
 #[test]
 fn nobody_waits_for_ever_for_what_does_not_stop() {
     let mut sim = two_and_two();
@@ -173,12 +184,12 @@ fn a_step_that_is_refused_money_ends_the_run() {
 fn the_time_that_a_caller_gives_is_a_budget() {
     let workflow = document("name: w\nsteps:\n  - {id: a}\n");
     let spec = RunSpec {
-        limits: RunLimits { wall_time_ms: Some(60_000), ..RunLimits::default() },
+        limits: RunLimits { wall_time_ms: Some(1500), ..RunLimits::default() },
         ..RunSpec::new(workflow, "run", JsonText::of(&json!({})))
     };
     let mut sim = Sim::with(spec);
     sim.elapse("run@1~limit");
     sim.stop_cancelled();
     assert_eq!(sim.outcome().status, WorkflowStatus::BudgetExceeded);
-    assert!(sim.outcome().error.as_ref().unwrap().message.contains("1m"));
+    assert!(sim.outcome().error.as_ref().unwrap().message.contains("after 1.5s"));
 }
