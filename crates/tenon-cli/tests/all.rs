@@ -39,6 +39,14 @@ mod driving;
 mod effort;
 #[path = "all/hints.rs"]
 mod hints;
+#[path = "all/flow_events.rs"]
+mod flow_events;
+#[path = "all/flow_exit_codes.rs"]
+mod flow_exit_codes;
+#[path = "all/flow_run.rs"]
+mod flow_run;
+#[path = "all/flow_submit_result.rs"]
+mod flow_submit_result;
 #[path = "all/hook_answers.rs"]
 mod hook_answers;
 #[path = "all/hooks.rs"]
