@@ -27,7 +27,12 @@ impl Stop {
     /// Why the run was stopped.
     pub fn failure(&self) -> Failure {
         let unknown = || Failure::new(ErrorClass::Internal, "the run was stopped");
-        self.reason.get().cloned().unwrap_or_else(unknown)
+        self.reason().cloned().unwrap_or_else(unknown)
+    }
+
+    /// The same, where somebody gave a reason.
+    pub fn reason(&self) -> Option<&Failure> {
+        self.reason.get()
     }
 
     /// Fires when the run is asked to stop.

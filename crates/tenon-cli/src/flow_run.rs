@@ -235,7 +235,7 @@ async fn prepare(
 impl Prepared {
     async fn go(self, events: Arc<FlowEmitter>, stop: &Stop, progress: &Arc<Progress>) -> Ended {
         let Prepared { spec, parts, planned } = self;
-        let stop_run = StopRun { cancel: stop.cancel().clone(), ..StopRun::default() };
+        let stop_run = StopRun { stop: stop.clone(), ..StopRun::default() };
         let ticking = tokio::spawn(Arc::clone(progress).tick());
         let outcome = tenon_flow::run(spec, parts, events, stop_run).await;
         ticking.abort();

@@ -25,6 +25,7 @@ use crate::isolation::{FolderTools, Kept, WORKTREE, Worktree, Worktrees};
 use crate::prompt::{PromptParts, prompt};
 use crate::step_events::{self, StepSink};
 use crate::tool_aliases::{VERSION_1_TOOLS, own_name};
+use crate::traced::Traced;
 use crate::{
     AgentRequest, JsonText, LoadedAgent, LoadedWorkflow, ModelWish, Notice, Purpose, Spent, StepError,
     StepErrorClass, StepKey, StepOutcome, StepOutput, StepRunner, ToolChoice, included,
@@ -94,11 +95,14 @@ impl AgentSteps {
             request.agent.name.clone(),
             key.to_string(),
         ));
+        let traced = Traced::begin_step(&self.parts, &key);
         let worktree = match self.isolate(&key, &request, &sink).await {
             Ok(worktree) => worktree,
             Err(why) => {
                 let message = format!("isolation setup: {why}");
-                return failed(StepError::new(StepErrorClass::Isolation, message));
+                let outcome = failed(StepError::new(StepErrorClass::Isolation, message));
+                traced.end_step(&outcome);
+                return outcome;
             }
         };
         let outcome =
@@ -115,6 +119,7 @@ impl AgentSteps {
                 )),
             }
         }
+        traced.end_step(&outcome);
         outcome
     }
 
@@ -310,7 +315,7 @@ fn without_result(failure: &Failure) -> StepError {
     StepError::new(class, message).hint(hint)
 }
 
-fn as_step_error(failure: &Failure) -> StepError {
+pub(crate) fn as_step_error(failure: &Failure) -> StepError {
     StepError {
         class: failure.class.into(),
         message: failure.message.clone(),

@@ -36,6 +36,7 @@ mod step_key;
 mod template;
 mod tool_aliases;
 mod topology;
+mod traced;
 mod unicode;
 mod validate;
 

@@ -7,17 +7,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tenon_agent::{AgentTemplate, Audience, Background, Limits, Lineage, NamedModel, OwnTools};
+use tenon_agent::{AgentTemplate, Audience, Background, Limits, Lineage, NamedModel, OwnTools, Stop};
 use tenon_core::{
     Budget, Cancel, Failure, Id, IdSource, ModelClient, Models, NoBudget, NoClient, NoSink, Reasoning,
     RunInfo, SandboxState, Tool,
 };
 use tenon_tools::{Hooks, PermissionOptions, Permissions, Registry, RuleError, TakenName};
 
+use crate::agent_step::as_step_error;
 use crate::event::{FlowEmitter, FlowEventData, NoFlowSink, PlanReady, SCHEMA_VERSION, WorkflowStart};
+use crate::traced::Traced;
 use crate::{
     AgentSteps, FlowSink, JsonText, LoadedWorkflow, ModelWish, Report, RunSpec, StepModels, StepParts,
-    WorkflowOutcome, run_in_memory,
+    WorkflowOutcome, WorkflowStatus, run_in_memory,
 };
 
 /// The share of a model's context that may fill before older turns are summed up.
@@ -26,8 +28,8 @@ const COMPACT_AT: f64 = 0.8;
 /// Asks a run to stop.
 #[derive(Clone, Default)]
 pub struct StopRun {
-    /// In order: steps under way are told and waited for, briefly.
-    pub cancel: Cancel,
+    /// In order: steps under way are told and waited for, briefly. Its reason is the run's.
+    pub stop: Stop,
     /// At once.
     pub kill: Cancel,
 }
@@ -46,8 +48,13 @@ pub async fn run(
         name: flow.workflow.name.clone(),
         total: u32::try_from(flow.steps.len()).unwrap_or(u32::MAX),
     }));
+    let traced = Traced::begin(&parts);
     let steps = Arc::new(AgentSteps::new(flow, parts, Arc::clone(&events)));
-    let outcome = run_in_memory(spec, steps, stop.cancel, stop.kill).await;
+    let mut outcome = run_in_memory(spec, steps, stop.stop.cancel().clone(), stop.kill).await;
+    if let (WorkflowStatus::Cancelled, Some(reason)) = (outcome.status, stop.stop.reason()) {
+        outcome.error = Some(as_step_error(reason));
+    }
+    traced.end(&outcome);
     let report = Report::new(events.run_id(), &outcome);
     events.emit(FlowEventData::WorkflowEnd(Arc::new(report)));
     outcome

@@ -32,6 +32,8 @@ mod includes;
 mod items;
 #[path = "all/journal.rs"]
 mod journal;
+#[path = "all/library.rs"]
+mod library;
 #[path = "all/loading.rs"]
 mod loading;
 #[path = "all/loops.rs"]

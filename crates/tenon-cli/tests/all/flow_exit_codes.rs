@@ -186,9 +186,9 @@ fn money_is_one_budget_for_all_steps() {
         assert_eq!(server.requests().len(), 1);
     }
     let server = Server::start([at("Do a.").text("a").usage(1, 1), at("Do b.").text("b").usage(1, 1)]);
-    let document = chain("prices: { test-model: { input: 1000000, output: 2000000 } }\n");
+    let document = chain("prices: { test-model: { input: 500000, output: 1000000 } }\n");
     let run = flow(&server, &document).args(["-o", "json"]).run();
-    assert_eq!(run.assert_code(0).json()["total_cost_usd"], 6.0, "the document's prices: {run}");
+    assert_eq!(run.assert_code(0).json()["total_cost_usd"], 3.0, "the document's prices: {run}");
 }
 
 fn cancelled(run: &Run, format: &str, code: i32, name: &str) {

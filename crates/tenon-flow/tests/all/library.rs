@@ -1,0 +1,194 @@
+//! A workflow run from Rust: the caller's model, tools, inputs, budget and listener; and the published schema of events.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tenon_agent::Stop;
+use tenon_core::{
+    ApprovalMode, Args, BoxFut, Cancel, Delta, DeltaStream, ErrorClass, Failure, FinishReason, ModelClient,
+    Request, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec,
+};
+use tenon_flow::{
+    CannotRun, FlowEvent, FlowRun, FlowSink, JsonText, LoadOptions, LoadedWorkflow, StepStatus, StopRun,
+    WorkflowStatus, events_schema, load,
+};
+use tenon_tools::PermissionOptions;
+
+type Answers = Box<dyn Fn(&Request) -> Vec<Delta> + Send + Sync>;
+
+/// Answers as a function says, and keeps what it was asked.
+struct Model {
+    answers: Answers,
+    asked: Mutex<Vec<Request>>,
+}
+
+impl Model {
+    fn new(answers: impl Fn(&Request) -> Vec<Delta> + Send + Sync + 'static) -> Arc<Model> {
+        Arc::new(Model { answers: Box::new(answers), asked: Mutex::default() })
+    }
+}
+
+impl ModelClient for Model {
+    fn stream(&self, request: Request, _cancel: Cancel) -> DeltaStream {
+        let answer = (self.answers)(&request);
+        self.asked.lock().unwrap().push(request);
+        Box::pin(futures_util::stream::iter(answer.into_iter().map(Ok)))
+    }
+}
+
+fn text(text: &str) -> Vec<Delta> {
+    vec![Delta::Text(text.into()), Delta::Finished(FinishReason::Stop)]
+}
+
+fn call(id: &str, name: &str, arguments: &Value) -> Vec<Delta> {
+    vec![
+        Delta::ToolCallStarted { index: 0, id: id.into(), name: name.into() },
+        Delta::ToolCallArguments { index: 0, fragment: arguments.to_string() },
+        Delta::Finished(FinishReason::ToolCalls),
+    ]
+}
+
+struct Noting(Arc<ToolSpec>, Arc<Mutex<u32>>);
+
+impl Tool for Noting {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.0
+    }
+
+    fn call(&self, _ctx: ToolCtx, _args: Args) -> BoxFut<'_, ToolOutcome> {
+        *self.1.lock().unwrap() += 1;
+        Box::pin(async { ToolOutcome::ok("noted") })
+    }
+}
+
+fn note(kind: ToolKind) -> (Arc<dyn Tool>, Arc<Mutex<u32>>) {
+    let spec = ToolSpec {
+        name: "note".into(),
+        description: String::new(),
+        parameters: json!({"type": "object"}),
+        kind,
+    };
+    let count = Arc::new(Mutex::new(0));
+    (Arc::new(Noting(Arc::new(spec), Arc::clone(&count))), count)
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<Value>>);
+
+impl FlowSink for Heard {
+    fn emit(&self, event: FlowEvent) {
+        self.0.lock().unwrap().push(serde_json::to_value(&event).unwrap());
+    }
+}
+
+fn workflow(text: &str) -> LoadedWorkflow {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.yaml");
+    std::fs::write(&file, text).unwrap();
+    let mut options = LoadOptions::default();
+    options.tools.insert("note".to_owned());
+    load(&file, &options).unwrap()
+}
+
+fn run<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+const TESTED: &str = r#"
+name: n
+inputs: { type: object, required: [what], properties: { what: { type: string } } }
+agents:
+  tester:
+    description: Tests.
+    tools: [note]
+    model: other
+    resultSchema: { type: object, required: [passed], properties: { passed: { type: boolean } } }
+steps:
+  - { id: test, agent: tester, instructions: "Test ${{ inputs.what }}." }
+"#;
+
+fn tests() -> Arc<Model> {
+    Model::new(|request| match request.messages.len() {
+        1 => call("a", "note", &json!({})),
+        _ => call("b", "submit_result", &json!({"passed": true})),
+    })
+}
+
+#[test]
+fn a_callers_model_tools_inputs_and_listener() {
+    let (tool, count) = note(ToolKind::Read);
+    let (model, heard) = (tests(), Arc::new(Heard::default()));
+    let outcome = run(FlowRun::new(workflow(TESTED), Arc::clone(&model) as Arc<dyn ModelClient>, "default")
+        .inputs(JsonText::of(&json!({"what": "it"})))
+        .context("Everybody knows.")
+        .tools(vec![tool])
+        .sink(Arc::clone(&heard) as Arc<dyn FlowSink>)
+        .run_id("mine")
+        .run())
+    .unwrap();
+    let steps = outcome.by_id();
+    assert_eq!((outcome.status, steps["test"].status), (WorkflowStatus::Completed, StepStatus::Completed));
+    assert_eq!(steps["test"].result.as_ref().unwrap().to_value(), json!({"passed": true}));
+    assert_eq!(*count.lock().unwrap(), 1);
+    let asked = model.asked.lock().unwrap();
+    assert_eq!(asked[0].model, "other");
+    assert!(asked[0].messages[0].text().starts_with("[Flow Context]\nEverybody knows.\n\n## Task\nTest it."));
+    let heard = heard.0.lock().unwrap();
+    assert_eq!((heard[0]["type"].as_str(), heard[0]["run_id"].as_str()), (Some("plan_ready"), Some("mine")));
+    assert_eq!(heard.last().unwrap()["data"]["steps"]["test"]["result"], json!({"passed": true}));
+}
+
+#[test]
+fn what_cannot_begin_asks_nothing() {
+    let (tool, _) = note(ToolKind::Read);
+    let model = tests();
+    let start = || FlowRun::new(workflow(TESTED), Arc::clone(&model) as Arc<dyn ModelClient>, "m");
+    let inputs = run(start().tools(vec![Arc::clone(&tool)]).run());
+    assert!(matches!(inputs, Err(CannotRun::Inputs(_))), "{inputs:?}");
+    let given = || start().inputs(JsonText::of(&json!({"what": "x"})));
+    let missing = run(given().run());
+    assert!(matches!(&missing, Err(CannotRun::Unusable(tool)) if tool.step == "test"), "{missing:?}");
+    let (effect, count) = note(ToolKind::Edit);
+    let denied = run(given().tools(vec![Arc::clone(&effect)]).run());
+    let Err(error) = denied else { panic!("it ran") };
+    assert_eq!(
+        error.to_string(),
+        "the step `test` lists the tool `note`, and `note` changes files, which `default` mode allows only with approval"
+    );
+    assert!(model.asked.lock().unwrap().is_empty());
+    let allowed = PermissionOptions { mode: ApprovalMode::Yolo, ..PermissionOptions::default() };
+    let outcome = run(given().tools(vec![effect]).permissions(allowed).run()).unwrap();
+    assert_eq!((outcome.status, *count.lock().unwrap()), (WorkflowStatus::Completed, 1));
+}
+
+#[test]
+fn a_run_that_is_stopped_says_why() {
+    let stop = Stop::default();
+    let from_inside = stop.clone();
+    let model = Model::new(move |_| {
+        from_inside.now(Failure::new(ErrorClass::Input, "enough"));
+        text("never heard")
+    });
+    let document =
+        "name: n\nsteps:\n  - { id: a, instructions: A. }\n  - { id: b, instructions: B., dependsOn: [a] }\n";
+    let stopped = FlowRun::new(workflow(document), model, "m").stop(StopRun { stop, ..StopRun::default() });
+    let outcome = run(stopped.run()).unwrap();
+    assert_eq!(outcome.status, WorkflowStatus::Cancelled);
+    let error = outcome.error.unwrap();
+    assert_eq!((error.class.name(), error.message.as_str()), ("input", "enough"));
+}
+
+fn schema_file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/flow-events.json")
+}
+
+#[test]
+fn the_checked_in_schema_of_events_is_current() {
+    let current = serde_json::to_string_pretty(&events_schema()).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+        std::fs::write(schema_file(), &current).unwrap();
+    }
+    let stored = std::fs::read_to_string(schema_file()).unwrap_or_default();
+    assert!(stored == current, "{} is stale; run with `UPDATE_SCHEMAS=1`", schema_file().display());
+}
