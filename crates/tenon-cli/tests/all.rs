@@ -37,6 +37,10 @@ mod drain;
 mod driving;
 #[path = "all/effort.rs"]
 mod effort;
+#[path = "all/flow_examples.rs"]
+mod flow_examples;
+#[path = "all/flow_validate.rs"]
+mod flow_validate;
 #[path = "all/hints.rs"]
 mod hints;
 #[path = "all/flow_events.rs"]

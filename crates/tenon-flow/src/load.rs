@@ -16,7 +16,7 @@ use tenon_contract::Schema;
 
 use crate::cel::Expression;
 use crate::document::{AgentSpec, OutputMode, Step, Workflow};
-use crate::parse::parse;
+use crate::parse::{self, Parsed};
 use crate::references::{self, RefError};
 use crate::template::Template;
 use crate::{Diagnostic, MAX_INCLUDE_DEPTH};
@@ -34,16 +34,18 @@ pub fn load(file: &Path, options: &LoadOptions) -> Result<LoadedWorkflow, LoadEr
     let mut loader = Loader { options, files: HashMap::new(), open: vec![path.clone()], found: Vec::new() };
     let loaded = loader.document(&text, file, &path);
     let mut found = loader.found;
+    // The document itself first, then what it includes.
+    found.sort_by(|left, right| {
+        let place = |problem: &Diagnostic| (problem.line, problem.column);
+        left.file.cmp(&right.file).then(place(left).cmp(&place(right)))
+    });
+    found.sort_by_key(|problem| problem.file != file);
     match loaded {
         Some(mut workflow) if !found.iter().any(Diagnostic::is_error) => {
             workflow.warnings = found;
             Ok(workflow)
         }
-        _ => {
-            // The document itself first, then what it includes.
-            found.sort_by_key(|problem| problem.file != file);
-            Err(LoadError::Invalid(found))
-        }
+        _ => Err(LoadError::Invalid(found)),
     }
 }
 
@@ -117,13 +119,12 @@ enum IncludeError {
 
 impl Loader<'_> {
     fn document(&mut self, text: &str, file: &Path, path: &Path) -> Option<LoadedWorkflow> {
-        match parse(text, file) {
-            Ok(document) => checks::check(self, document, text, file, path),
-            Err(problems) => {
-                self.found.extend(problems);
-                None
-            }
-        }
+        let Parsed { workflow, places, found } = parse::read(text, file);
+        let is_valid = !found.iter().any(Diagnostic::is_error);
+        self.found.extend(found);
+        // What could be read is checked to the end, so that everything is told at once.
+        let loaded = checks::check(self, workflow?, &places, text, file, path);
+        loaded.filter(|_| is_valid)
     }
 
     fn include(&mut self, folder: &Path, file: &Path, name: &str) -> Result<Included, IncludeError> {

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use crate::diagnostic::{Code, Problems, quoted};
 use crate::document::{
-    AgentSpec, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode, RunBudget, Scheduler,
-    Step, ToolChoice, VERSION, Workflow,
+    AgentSpec, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode, Places, RunBudget,
+    Scheduler, Step, ToolChoice, VERSION, Workflow,
 };
 use crate::fields::{AGENT, BUDGET, LOOP, MAX_FILE_BYTES, OPTIONS, PRICE, STEP, WORKFLOW};
 use crate::node::{self, Format, Kind, Node, Scalar};
@@ -22,36 +22,48 @@ use reader::{Fields, Reader};
 /// The document, or everything that is wrong with it. `file` is only named, never opened; a name that ends in
 /// `.json` is JSON, any other is YAML.
 pub fn parse(text: &str, file: &Path) -> Result<Document, Vec<Diagnostic>> {
+    let Parsed { workflow, places, found } = read(text, file);
+    match workflow {
+        Some(workflow) if !found.iter().any(Diagnostic::is_error) => {
+            Ok(Document { workflow, places, warnings: found })
+        }
+        _ => Err(found),
+    }
+}
+
+/// What could be read, and what is wrong with it.
+pub(crate) struct Parsed {
+    /// What has problems is left out of it or has its default; nothing if the text is no map.
+    pub(crate) workflow: Option<Workflow>,
+    pub(crate) places: Places,
+    pub(crate) found: Vec<Diagnostic>,
+}
+
+pub(crate) fn read(text: &str, file: &Path) -> Parsed {
     let format = match file.extension() {
         Some(extension) if extension.eq_ignore_ascii_case("json") => Format::Json,
         _ => Format::Yaml,
     };
     let mut problems = Problems::new(file, text);
-    if text.len() > MAX_FILE_BYTES {
+    let root = if text.len() > MAX_FILE_BYTES {
         let message = format!("the document has {} bytes, and may have {MAX_FILE_BYTES}", text.len());
         problems.error(Code::TooLarge, Place::START, message);
-        return Err(problems.into_found());
-    }
-    let root = match node::read(text, format) {
-        Ok(root) => root,
-        Err(fault) => {
-            let code = if fault.too_large { Code::TooLarge } else { Code::Validation };
-            problems.error(code, fault.place, fault.message);
-            return Err(problems.into_found());
-        }
+        None
+    } else {
+        node::read(text, format)
+            .map_err(|fault| {
+                let code = if fault.too_large { Code::TooLarge } else { Code::Validation };
+                problems.error(code, fault.place, fault.message);
+            })
+            .ok()
     };
     let mut reader = Reader::new(problems, format);
-    let workflow = read_workflow(&mut reader, &root);
+    let workflow = root.and_then(|root| read_workflow(&mut reader, &root));
     let (mut problems, places) = reader.finish();
     if let Some(workflow) = &workflow {
         validate(workflow, &places, &mut problems);
     }
-    match workflow {
-        Some(workflow) if !problems.has_errors() => {
-            Ok(Document { workflow, places, warnings: problems.into_found() })
-        }
-        _ => Err(problems.into_found()),
-    }
+    Parsed { workflow, places, found: problems.into_found() }
 }
 
 fn read_workflow(reader: &mut Reader<'_>, root: &Node) -> Option<Workflow> {

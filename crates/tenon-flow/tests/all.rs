@@ -38,6 +38,8 @@ mod library;
 mod loading;
 #[path = "all/loops.rs"]
 mod loops;
+#[path = "all/reference_page.rs"]
+mod reference_page;
 #[path = "all/replay.rs"]
 mod replay;
 #[path = "all/retries.rs"]

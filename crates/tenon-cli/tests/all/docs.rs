@@ -88,6 +88,14 @@ fn observability_guide() {
 }
 
 #[test]
+fn workflows_guide() {
+    check_page("docs/guides/workflows.md");
+    check_page("docs/guides/workflow-examples.md");
+    // Its tables are compared by `tenon-flow`.
+    check_page("docs/reference/workflow-document.md");
+}
+
+#[test]
 fn concepts() {
     check_page("docs/concepts/command-rules.md");
     check_page("docs/concepts/contract.md");

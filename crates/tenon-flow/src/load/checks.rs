@@ -13,7 +13,7 @@ use super::{
 };
 use crate::cel::{CelSyntax, Expression, Known, KnownStep, Wanted};
 use crate::diagnostic::{Code, Problems, Severity, nearest, quoted};
-use crate::document::{AgentSpec, Document, Items, Loop, Place, Places, Step, ToolChoice, Workflow};
+use crate::document::{AgentSpec, Items, Loop, Place, Places, Step, ToolChoice, Workflow};
 use crate::parse::join;
 use crate::references::{self, RefError, Resolved};
 use crate::template::Template;
@@ -27,15 +27,14 @@ const SERVER_TOOL: &str = "mcp__";
 
 pub(super) fn check(
     loader: &mut Loader<'_>,
-    document: Document,
+    mut workflow: Workflow,
+    places: &Places,
     text: &str,
     file: &Path,
     path: &Path,
 ) -> Option<LoadedWorkflow> {
-    let Document { mut workflow, places, warnings } = document;
-    loader.found.extend(warnings);
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let mut check = Check { problems: Problems::new(file, text), places: &places, text, file, folder };
+    let mut check = Check { problems: Problems::new(file, text), places, text, file, folder };
     check.read_references(&mut workflow);
     check.models(loader, &workflow);
     let agents = check.agents(loader, &workflow);

@@ -95,6 +95,33 @@ fn expressions() -> impl Strategy<Value = String> {
     prop::collection::vec(words, 0..20).prop_map(|pieces| pieces.concat())
 }
 
+/// What the fuzz targets start from.
+#[test]
+fn the_corpora_are_read() {
+    let corpus = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
+        let files = std::fs::read_dir(folder).unwrap();
+        files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect::<Vec<String>>()
+    };
+    let documents = corpus("flow_document");
+    assert!(documents.len() >= 7);
+    for text in documents {
+        for file in ["f.yaml", "f.json"] {
+            if let Ok(document) = parse(&text, Path::new(file)) {
+                Plan::of(&document.workflow).draw(Drawing::Boxes);
+            }
+        }
+    }
+    let mut compiled = 0;
+    for text in corpus("flow_expression") {
+        if let Ok(expression) = Expression::compile(&text, ["a", "b-c"]) {
+            compiled += 1;
+            let _ = expression.evaluate_value(&Scope::new());
+        }
+    }
+    assert!(compiled >= 5);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: tenon_testkit::cases(256), failure_persistence: None, ..ProptestConfig::default() })]
 
