@@ -47,6 +47,7 @@ mod stream_commands;
 mod stream_control;
 mod stream_initialize;
 mod stream_session;
+mod stream_sessions;
 mod subagents;
 mod surroundings;
 mod sys;

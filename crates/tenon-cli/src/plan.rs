@@ -89,7 +89,7 @@ pub struct Identity {
 pub struct Ending {
     pub session: session::Ending,
     pub mcp: Arc<Mcp>,
-    _temporary: Arc<Mutex<Temporary>>,
+    pub temporary: Arc<Mutex<Temporary>>,
 }
 
 /// Private folders that are gone when the run is.
@@ -250,11 +250,16 @@ impl Plan<'_> {
         let unkept = RunArgs { no_session: true, ..args.clone() };
         let is_begun = kit.pending.is_none() || self.origin != session::Origin::New;
         let recorded = if is_begun { args } else { &unkept };
-        let session = session::open(recorded, self.here, self.origin, &beginning, &chosen, warnings)?;
+        let recording = session::Recording {
+            secrets: chosen.secrets.clone(),
+            providers: chosen.providers.clone(),
+            model: chosen.model.clone(),
+        };
+        let session = session::open(recorded, self.here, self.origin, &beginning, &recording, warnings)?;
         let ending = Ending {
             session: session::Ending::of(&session, self.here, settings),
             mcp: Arc::clone(&mcp),
-            _temporary: temporary,
+            temporary,
         };
         warnings.iter().for_each(|warning| self.reporter.warn(warning));
         let mut agent = Agent {

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tenon_agent::{Deliver, Emitter, Stop};
 use tenon_config::{ExtraSettings, Loaded, MemoryUse, ProjectTrust, Sources, Surroundings};
@@ -10,6 +10,7 @@ use tenon_core::{
     Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, NoClient, Outcome, Success,
 };
 use tenon_session::{ControlChannel, Lines, Teller};
+use tenon_tools::SessionSource;
 use tenon_wire::{EncoderOptions, Format, Lifetime, Replies};
 use tokio::runtime::{Builder, Runtime};
 
@@ -21,7 +22,7 @@ use crate::result_file::ResultFile;
 use crate::session::{self, Named, Origin};
 use crate::stderr::{Level, Reporter, line};
 use crate::stdout::{Stdout, Written};
-use crate::stream_session::{self, Common, Connection, LastOutcome, Parts, StreamHost};
+use crate::stream_session::{self, Common, Connection, MirrorOf, Parts, Record, Recorded, StreamHost};
 use crate::telemetry::Telemetry;
 use crate::usage::{Situation, UsageError};
 use crate::{
@@ -140,11 +141,14 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
         Some(connection) => Arc::clone(&connection.peer) as Arc<dyn Client>,
         None => Arc::new(NoClient),
     };
-    let mirror = args.session_mirror.then(|| {
-        let lines = Arc::clone(&stdout) as Arc<dyn Lines>;
-        session_mirror::mirror(&here, ids.session, lines, Replies::new(dialect, ids.session), reporter)
+    let mirror_of = args.session_mirror.then(|| {
+        let (here, stdout) = (here.clone(), Arc::clone(&stdout));
+        Arc::new(move |id| {
+            let lines = Arc::clone(&stdout) as Arc<dyn Lines>;
+            session_mirror::mirror(&here, id, lines, Replies::new(dialect, id), reporter)
+        }) as MirrorOf
     });
-    let mirror = mirror.flatten();
+    let mirror = mirror_of.as_ref().and_then(|mirror| mirror(ids.session));
     let asked = if connection.is_some() { AskedBy::Client } else { AskedBy::CommandLine };
     let settings = settings.cloned().unwrap_or_default();
 
@@ -177,8 +181,9 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     };
     if let (Some(connection), Some(lines)) = (connection, lines) {
         let (agent, ending) = match plan {
-            Ok(Planned { agent, ending, mcp, agents, connections, subagents, .. }) => {
-                let parts = Parts { mcp, connections, agents, subagents };
+            Ok(Planned { agent, ending, mcp, agents, connections, subagents, own_tools, .. }) => {
+                let is_blank = agent.session_start == Some(SessionSource::Startup);
+                let parts = Parts { mcp, connections, agents, subagents, own_tools, is_blank };
                 (Ok((agent, parts)), Some(ending))
             }
             Err(failure) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
@@ -188,7 +193,11 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
             }
         };
         let failed = agent.as_ref().err().cloned();
-        let last = LastOutcome::default();
+        let (session, mcp, _temporary) = match ending {
+            Some(ending) => (Some(ending.session), Some(ending.mcp), Some(ending.temporary)),
+            None => (None, None, None),
+        };
+        let record = Record::new(Mutex::new(Recorded { ending: session, last: None }));
         let common = Common {
             args: &args,
             settings,
@@ -196,17 +205,19 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
             ids: ids.source,
             sink,
             agent,
-            last: Arc::clone(&last),
+            record: Arc::clone(&record),
+            reporter,
+            mirror: mirror_of,
             kit,
         };
         let closed = stream_session::run(common, connection, first, lines, stop).await;
         let written = stdout.finish();
-        let last = last.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(ending) = ending {
-            if let Some(outcome) = last {
-                ending.session.finish(&outcome, reporter);
-            }
-            ending.mcp.stop().await;
+        let recorded = std::mem::take(&mut *record.lock().unwrap_or_else(PoisonError::into_inner));
+        if let (Some(session), Some(outcome)) = (recorded.ending, recorded.last) {
+            session.finish(&outcome, reporter);
+        }
+        if let Some(mcp) = mcp {
+            mcp.stop().await;
         }
         telemetry.finish(reporter).await;
         return exit_code_of_session(&closed, failed.as_ref(), &written, reporter);
@@ -230,18 +241,21 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
         (Err(failure), _) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
         (plan, Some(command)) => {
             let agent = match plan {
-                Ok(Planned { agent, ending, mcp, agents, connections, subagents, .. }) => {
+                Ok(Planned { agent, ending, mcp, agents, connections, subagents, own_tools, .. }) => {
                     to_end = Some(ending);
-                    Ok((agent, Parts { mcp, connections, agents, subagents }))
+                    let is_blank = true;
+                    Ok((agent, Parts { mcp, connections, agents, subagents, own_tools, is_blank }))
                 }
                 Err(failure) => {
                     warnings.iter().for_each(|warning| reporter.warn(warning));
                     Err(failure)
                 }
             };
-            let (teller, last) = (teller(command.clone()), LastOutcome::default());
+            let (teller, record) = (teller(command.clone()), Record::default());
             let (here, ids, sink) = (&here, Arc::clone(&ids.source), Arc::clone(&sink));
-            let common = Common { args: &args, settings, here, ids, sink, agent, last, kit };
+            let mirror = None;
+            let common =
+                Common { args: &args, settings, here, ids, sink, agent, record, reporter, mirror, kit };
             stream_commands::answer_once(StreamHost::new(common), command, teller).await
         }
         (Ok(Planned { agent, ending, .. }), None) => {

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tenon_config::{Settings, Surroundings};
-use tenon_core::{ErrorClass, Failure, Id, Message, NoJournal, Outcome, Timestamp, TurnJournal};
+use tenon_core::{ErrorClass, Failure, Id, Message, NoJournal, Outcome, Secrets, Timestamp, TurnJournal};
 use tenon_session::{
     Asked, Found, Head, Listed, Mirror, Place, Recorder, SessionError, SessionFile, title_of,
 };
 
 use crate::args::RunArgs;
-use crate::model::Chosen;
 use crate::plan::VERSION;
 use crate::stderr::Reporter;
 use crate::sys;
@@ -137,13 +136,21 @@ pub struct Beginning<'a> {
     pub mirror: Option<Mirror>,
 }
 
+/// Who answers in the session, and what must not stand in its file.
+pub struct Recording {
+    pub secrets: Secrets,
+    /// Who answers under which model's name, the first one first.
+    pub providers: Vec<(String, String)>,
+    pub model: String,
+}
+
 /// Opens the session; the last thing before a run, so that one that never began leaves nothing behind.
 pub fn open(
     args: &RunArgs,
     here: &Surroundings,
     origin: Origin,
     beginning: &Beginning<'_>,
-    chosen: &Chosen,
+    chosen: &Recording,
     warnings: &mut Vec<String>,
 ) -> Result<Session, Failure> {
     let recorder = Recorder {

@@ -5,21 +5,23 @@
 //! requests with what there is, and each of its turns with the failure.
 //!
 //! What a client sets up when it begins is in `stream_initialize.rs`, what it asks for later in
-//! `stream_control.rs`.
+//! `stream_control.rs`, how it changes to another session in `stream_sessions.rs`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use tenon_agent::{Agent, SessionEnd, Stop, Subagents};
+use tenon_agent::{Agent, OwnTools, SessionEnd, Stop, Subagents};
 use tenon_config::{AgentFile, Settings, Surroundings};
 use tenon_core::{
-    ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, IdSource, Message, Outcome, Part, Sampling, Usage,
+    ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, Id, IdSource, Message, Outcome, Part, Sampling,
+    Secrets, Usage,
 };
 use tenon_session::{
-    Answer, Closed, Commanded, Conversation, Deadlines, Hints, Host, Incoming, Later, Lines, Peer, Session,
+    Answer, Closed, Commanded, Conversation, Deadlines, Hints, Host, Incoming, Later, Lines, Mirror, Peer,
+    Session,
 };
 use tenon_wire::input::{
-    ControlRequest, FileData, Hint, Initialize, InputPart, RequestOptions, SessionRef, Turn, TurnOrigin,
+    ControlRequest, FileData, Hint, Initialize, InputPart, RequestOptions, Turn, TurnOrigin,
 };
 use tenon_wire::{Dialect, Replies};
 use tokio::sync::mpsc;
@@ -28,7 +30,8 @@ use crate::args::RunArgs;
 use crate::command_kit::Kit;
 use crate::mcp::Mcp;
 use crate::model::Connections;
-use crate::{model, stream_commands, subagents};
+use crate::stderr::Reporter;
+use crate::{model, session, stream_commands, subagents};
 
 /// What the client is asked and answered by.
 pub struct Connection {
@@ -66,7 +69,10 @@ pub struct Common<'a> {
     pub sink: Arc<dyn EventSink>,
     /// The agent that turns are clones of and what it was made from, or why there is none.
     pub agent: Result<(Agent, Parts), Failure>,
-    pub last: LastOutcome,
+    pub record: Record,
+    pub reporter: Reporter,
+    /// Whoever keeps a session as well, for each session.
+    pub mirror: Option<MirrorOf>,
     /// What commands need; `None` where the start failed before there was any.
     pub kit: Option<Kit>,
 }
@@ -109,12 +115,14 @@ pub(crate) struct StreamHost {
     pub(crate) args: RunArgs,
     pub(crate) settings: Settings,
     pub(crate) here: Surroundings,
-    sink: Arc<dyn EventSink>,
-    ids: Arc<IdSource>,
+    pub(crate) sink: Arc<dyn EventSink>,
+    pub(crate) ids: Arc<IdSource>,
     pub(crate) turns: u64,
     pub(crate) used: Usage,
     pub(crate) cost_usd: Option<f64>,
-    last: LastOutcome,
+    pub(crate) record: Record,
+    pub(crate) reporter: Reporter,
+    pub(crate) mirror: Option<MirrorOf>,
     pub(crate) kit: Option<Kit>,
     /// Where somebody types.
     pub(crate) hints: Option<Hints>,
@@ -134,10 +142,22 @@ pub struct Parts {
     pub agents: Vec<AgentFile>,
     /// `None` when a flag or a rule leaves them out.
     pub subagents: Option<Arc<Subagents>>,
+    pub own_tools: OwnTools,
+    /// Nothing was said in the session yet, and it is new.
+    pub is_blank: bool,
 }
 
-/// How the last turn ended, for the record of the session.
-pub type LastOutcome = Arc<Mutex<Option<Arc<Outcome>>>>;
+/// What is left to do for the session there is, when it ends.
+pub type Record = Arc<Mutex<Recorded>>;
+
+#[derive(Default)]
+pub struct Recorded {
+    pub ending: Option<session::Ending>,
+    /// How the last turn ended.
+    pub last: Option<Arc<Outcome>>,
+}
+
+pub type MirrorOf = Arc<dyn Fn(Id) -> Option<Mirror> + Send + Sync>;
 
 impl StreamHost {
     pub(crate) fn new(common: Common<'_>) -> StreamHost {
@@ -151,7 +171,9 @@ impl StreamHost {
             turns: 0,
             used: Usage::default(),
             cost_usd: Some(0.0),
-            last: common.last,
+            record: common.record,
+            reporter: common.reporter,
+            mirror: common.mirror,
             kit: common.kit,
             hints: None,
         }
@@ -171,6 +193,10 @@ impl StreamHost {
         live.parts.subagents = changed.subagents;
         live.parts.connections = changed.connections;
         live.offer_helpers();
+        if let Some(kit) = &mut self.kit {
+            kit.providers = changed.providers;
+            kit.secrets = changed.secrets;
+        }
         self.args = args;
         Ok(changed.warnings)
     }
@@ -190,6 +216,8 @@ struct Changed {
     agent: Agent,
     connections: Connections,
     subagents: Option<Arc<Subagents>>,
+    providers: Vec<(String, String)>,
+    secrets: Secrets,
     warnings: Vec<String>,
 }
 
@@ -212,7 +240,8 @@ fn asking(
     agent.model = chosen.client;
     agent.models = chosen.models;
     agent.info.model = chosen.model;
-    Ok(Changed { agent, connections: chosen.connections, subagents, warnings })
+    let (connections, providers, secrets) = (chosen.connections, chosen.providers, chosen.secrets);
+    Ok(Changed { agent, connections, subagents, providers, secrets, warnings })
 }
 
 impl Host for StreamHost {
@@ -231,6 +260,7 @@ impl Host for StreamHost {
         let names = options.tools.as_deref().map(tool_names).transpose()?;
         // Only the first turn begins the session.
         live.agent.session_start = None;
+        live.parts.is_blank = false;
         live.agent.warnings.clear();
         let mcp = Arc::clone(&live.parts.mcp);
         mcp.client_is_there();
@@ -255,18 +285,8 @@ impl Host for StreamHost {
         }))
     }
 
-    fn conversation(&mut self, which: &SessionRef) -> Result<Option<Conversation>, Failure> {
-        let info = &self.live()?.agent.info;
-        match which {
-            SessionRef::Current => Ok(None),
-            SessionRef::Id(id) if *id == info.session_id.to_string() => Ok(None),
-            SessionRef::New if self.turns == 0 => Ok(None),
-            SessionRef::New | SessionRef::Id(_) => Err(Failure::new(
-                ErrorClass::Input,
-                "this process has a session already, and cannot change to another",
-            )
-            .hint("start another process for another session (`--resume ID`)")),
-        }
+    fn conversation<'a>(&'a mut self, turn: &'a Turn) -> BoxFut<'a, Result<Option<Conversation>, Failure>> {
+        Box::pin(self.change_session(turn))
     }
 
     fn command<'a>(&'a mut self, turn: &'a Turn, history: &'a mut Vec<Message>) -> BoxFut<'a, Commanded> {
@@ -313,7 +333,7 @@ impl Host for StreamHost {
         self.used.add(outcome.usage());
         // One turn of unknown price makes the sum unknown.
         self.cost_usd = self.cost_usd.zip(outcome.cost_usd).map(|(sum, more)| sum + more);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(outcome));
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).last = Some(Arc::clone(outcome));
     }
 
     fn end(&mut self) -> BoxFut<'_, ()> {

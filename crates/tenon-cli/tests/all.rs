@@ -101,6 +101,8 @@ mod sandbox;
 mod sdk_flags;
 #[path = "all/session_crashes.rs"]
 mod session_crashes;
+#[path = "all/session_switch.rs"]
+mod session_switch;
 #[path = "all/sessions.rs"]
 mod sessions;
 #[path = "all/settings.rs"]

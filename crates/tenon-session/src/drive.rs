@@ -17,8 +17,8 @@ use tenon_core::{
     Outcome, Part, Role, RunInfo, Signal, Timestamp,
 };
 use tenon_wire::input::{
-    Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, SessionRef, Turn,
-    TurnOrigin, read_line,
+    Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, Turn, TurnOrigin,
+    read_line,
 };
 use tenon_wire::{Cancelled, PROTOCOL_VERSION, Replies};
 use tokio::sync::mpsc;
@@ -60,7 +60,7 @@ pub trait Host: Send {
     /// everything that the turn needs is there, or `stop` is.
     fn agent(&mut self, options: &RequestOptions, stop: &Stop) -> Result<BoxFut<'static, Agent>, Failure>;
     /// The conversation that a turn names; `None` goes on with the one there is.
-    fn conversation(&mut self, which: &SessionRef) -> Result<Option<Conversation>, Failure>;
+    fn conversation<'a>(&'a mut self, turn: &'a Turn) -> BoxFut<'a, Result<Option<Conversation>, Failure>>;
     /// Typed or declared commands. `history` is the conversation so far.
     fn command<'a>(&'a mut self, turn: &'a Turn, history: &'a mut Vec<Message>) -> BoxFut<'a, Commanded>;
     /// A file that a turn brings along, as a part of the message.
@@ -249,7 +249,8 @@ impl<H: Host> Session<H> {
         }
     }
 
-    fn queue_turn(&mut self, turn: Turn, number: u64) -> Result<(), Failure> {
+    fn queue_turn(&mut self, mut turn: Turn, number: u64) -> Result<(), Failure> {
+        turn.line = Some(number);
         self.speaks(turn.protocol_version.as_deref())?;
         match &turn.origin {
             TurnOrigin::ToolResponse { call_id } => {
@@ -312,13 +313,18 @@ impl<H: Host> Session<H> {
         if let Some(prompt_id) = &turn.prompt_id {
             self.lines.next_turn(prompt_id);
         }
-        match self.host.conversation(&turn.session) {
+        match self.host.conversation(&turn).await {
             Ok(Some(conversation)) => {
                 self.history = conversation.history;
                 self.replies = self.replies.of_session(conversation.session_id);
+                self.peer.in_session(conversation.session_id);
             }
             Ok(None) => {}
-            Err(failure) => return self.refuse(&turn, failure),
+            // There is no such session, so nothing was asked of one.
+            Err(failure) => {
+                self.input_error(turn.line.unwrap_or_default(), &failure.message);
+                return None;
+            }
         }
         if !turn.history.is_empty() {
             self.history = std::mem::take(&mut turn.history);

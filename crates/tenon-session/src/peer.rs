@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tenon_agent::Stop;
 use tenon_core::{
-    BoxFut, Cancel, Client, ClientError, ErrorClass, Failure, HookCall, HookReply, IdSource, JsonRpc,
+    BoxFut, Cancel, Client, ClientError, ErrorClass, Failure, HookCall, HookReply, Id, IdSource, JsonRpc,
     PermissionAsk, PermissionReply, Signal,
 };
 use tenon_wire::{Question, Replies, Suggestion};
@@ -37,13 +37,13 @@ pub struct Deadlines {
 }
 
 pub struct Peer {
-    replies: Replies,
     lines: Arc<dyn Lines>,
     ids: Arc<IdSource>,
     state: Mutex<State>,
 }
 
 struct State {
+    replies: Replies,
     pending: HashMap<String, oneshot::Sender<Result<Value, String>>>,
     deadlines: Deadlines,
     /// The client has closed its side: nobody answers any more.
@@ -55,8 +55,9 @@ struct State {
 
 impl Peer {
     pub fn new(replies: Replies, lines: Arc<dyn Lines>, ids: Arc<IdSource>, deadlines: Deadlines) -> Peer {
-        let state = State { pending: HashMap::new(), deadlines, closed: false, prompt_id: None, turn: None };
-        Peer { replies, lines, ids, state: Mutex::new(state) }
+        let state =
+            State { replies, pending: HashMap::new(), deadlines, closed: false, prompt_id: None, turn: None };
+        Peer { lines, ids, state: Mutex::new(state) }
     }
 
     /// The turn that questions belong to from here on.
@@ -64,6 +65,12 @@ impl Peer {
         let mut state = self.state();
         state.prompt_id = prompt_id;
         state.turn = Some(stop);
+    }
+
+    /// Questions are of another session from here on.
+    pub fn in_session(&self, id: Id) {
+        let mut state = self.state();
+        state.replies = state.replies.of_session(id);
     }
 
     pub fn turn_ends(&self) {
@@ -101,7 +108,7 @@ impl Peer {
                 return Err(ClientError::Absent);
             }
             state.pending.insert(id.clone(), sender);
-            let line = self.replies.control_request(&id, state.prompt_id.as_deref(), &question);
+            let line = state.replies.control_request(&id, state.prompt_id.as_deref(), &question);
             (line, deadline(&state.deadlines))
         };
         self.lines.line(line);
@@ -135,7 +142,8 @@ impl Drop for Withdraw<'_> {
     fn drop(&mut self) {
         let waiting = self.peer.state().pending.remove(self.id);
         if waiting.is_some() {
-            self.peer.lines.line(self.peer.replies.control_cancel(self.id));
+            let line = self.peer.state().replies.control_cancel(self.id);
+            self.peer.lines.line(line);
         }
     }
 }
@@ -246,7 +254,6 @@ fn suggestions(ask: &PermissionAsk) -> Vec<Suggestion> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tenon_core::Id;
     use tenon_wire::Dialect;
 
     use super::*;

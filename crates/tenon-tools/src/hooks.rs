@@ -302,6 +302,14 @@ impl Hooks {
         Ok(Hooks { agent: self.agent.clone(), ..hooks })
     }
 
+    /// The same in another session.
+    #[must_use]
+    pub fn in_session(&self, session_id: String, transcript: Option<PathBuf>) -> Hooks {
+        let options = HookOptions { session_id, transcript, ..self.shared.options.clone() };
+        let hooks = Hooks::of(self.shared.rules.clone(), options, Arc::clone(&self.shared.started));
+        Hooks { agent: self.agent.clone(), ..hooks }
+    }
+
     fn of(rules: Vec<ReadyRule>, options: HookOptions, started: Arc<AtomicU64>) -> Hooks {
         let common = Common {
             session_id: options.session_id.clone(),

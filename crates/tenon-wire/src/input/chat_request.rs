@@ -22,6 +22,8 @@ pub struct Turn {
     pub continuation: bool,
     pub options: RequestOptions,
     pub protocol_version: Option<String>,
+    /// The client's line that it came on, counted from 1, where whoever drives the session knows it.
+    pub line: Option<u64>,
 }
 
 /// Whose conversation the turn belongs to.
