@@ -237,7 +237,7 @@ impl Prepared {
         let Prepared { spec, parts, planned } = self;
         let stop_run = StopRun { stop: stop.clone(), ..StopRun::default() };
         let ticking = tokio::spawn(Arc::clone(progress).tick());
-        let outcome = tenon_flow::run(spec, parts, events, stop_run).await;
+        let outcome = tenon_flow::run(spec, parts, events, Arc::new(tenon_flow::NoLog), stop_run).await;
         ticking.abort();
         let Rest { ending, hooks, recorder, scratch, _registry } = planned;
         let mut failure = (outcome.status == WorkflowStatus::Cancelled).then(|| stop.failure());

@@ -37,20 +37,20 @@ mod drain;
 mod driving;
 #[path = "all/effort.rs"]
 mod effort;
-#[path = "all/flow_examples.rs"]
-mod flow_examples;
-#[path = "all/flow_validate.rs"]
-mod flow_validate;
-#[path = "all/hints.rs"]
-mod hints;
 #[path = "all/flow_events.rs"]
 mod flow_events;
+#[path = "all/flow_examples.rs"]
+mod flow_examples;
 #[path = "all/flow_exit_codes.rs"]
 mod flow_exit_codes;
 #[path = "all/flow_run.rs"]
 mod flow_run;
 #[path = "all/flow_submit_result.rs"]
 mod flow_submit_result;
+#[path = "all/flow_validate.rs"]
+mod flow_validate;
+#[path = "all/hints.rs"]
+mod hints;
 #[path = "all/hook_answers.rs"]
 mod hook_answers;
 #[path = "all/hooks.rs"]

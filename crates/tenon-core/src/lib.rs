@@ -13,6 +13,7 @@ mod display;
 mod event;
 mod hook;
 mod id;
+mod journal_message;
 mod mcp;
 mod media;
 mod message;
@@ -41,6 +42,7 @@ pub use hook::{
     HookStart, HookSubject, HookWait, OnHookError,
 };
 pub use id::{Id, IdSource, Timestamp};
+pub use journal_message::JournalMessage;
 pub use mcp::{McpConnection, McpServerConfig, McpState, McpTrust};
 pub use media::Media;
 pub use message::{Message, Part, Role, ToolCall, ToolResult};

@@ -48,28 +48,7 @@ impl DurableMessage {
     /// The same without known keys, should a tool or a model have come upon one.
     #[must_use]
     pub fn without(mut self, secrets: &Secrets) -> DurableMessage {
-        let hide = |text: &mut String| {
-            if let Cow::Owned(hidden) = secrets.hide(text) {
-                *text = hidden;
-            }
-        };
-        for part in &mut self.0.parts {
-            match part {
-                Part::Text { text } => hide(text),
-                Part::Thinking { text, native } => {
-                    hide(text);
-                    native.iter_mut().for_each(|native| secrets.hide_in(native));
-                }
-                Part::ToolCall(call) => {
-                    [&mut call.id, &mut call.name, &mut call.arguments].into_iter().for_each(hide);
-                    call.native.iter_mut().for_each(|native| secrets.hide_in(native));
-                }
-                Part::ToolResult(result) => {
-                    [&mut result.call_id, &mut result.name, &mut result.content].into_iter().for_each(hide);
-                }
-                Part::Media(_) => {}
-            }
-        }
+        hide(&mut self.0, secrets);
         self
     }
 
@@ -105,6 +84,32 @@ impl Event {
             other => other.clone(),
         };
         DurableEvent(Event { kind, parent: self.parent.clone(), ..*self })
+    }
+}
+
+/// Takes known keys out of a message.
+pub(crate) fn hide(message: &mut Message, secrets: &Secrets) {
+    let hide_text = |text: &mut String| {
+        if let Cow::Owned(hidden) = secrets.hide(text) {
+            *text = hidden;
+        }
+    };
+    for part in &mut message.parts {
+        match part {
+            Part::Text { text } => hide_text(text),
+            Part::Thinking { text, native } => {
+                hide_text(text);
+                native.iter_mut().for_each(|native| secrets.hide_in(native));
+            }
+            Part::ToolCall(call) => {
+                [&mut call.id, &mut call.name, &mut call.arguments].into_iter().for_each(hide_text);
+                call.native.iter_mut().for_each(|native| secrets.hide_in(native));
+            }
+            Part::ToolResult(result) => {
+                [&mut result.call_id, &mut result.name, &mut result.content].into_iter().for_each(hide_text);
+            }
+            Part::Media(_) => {}
+        }
     }
 }
 
@@ -164,13 +169,17 @@ impl Serialize for DurableEvent {
 
 impl Serialize for DurableMessage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let role = match self.0.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        };
-        let parts: Vec<Value> = self.0.parts.iter().map(part_json).collect();
-        json!({ "role": role, "parts": parts }).serialize(serializer)
+        message_json(&self.0).serialize(serializer)
     }
+}
+
+pub(crate) fn message_json(message: &Message) -> Value {
+    let role = match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let parts: Vec<Value> = message.parts.iter().map(part_json).collect();
+    json!({ "role": role, "parts": parts })
 }
 
 fn part_json(part: &Part) -> Value {

@@ -1,7 +1,7 @@
-//! Reads back what [`crate::DurableMessage`] wrote (`redact.rs`).
+//! Reads back what [`crate::DurableMessage`] (`redact.rs`) and [`crate::JournalMessage`] (`journal_message.rs`) wrote.
 //!
-//! Read text can hold a payload only if somebody put it there: the arguments of a terminal call are replaced
-//! here as well, so that a durable message never has any.
+//! A durable message that is read can hold a payload only if somebody put it there: the arguments of a terminal call
+//! are replaced here as well, so that it never has any.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -11,14 +11,29 @@ use crate::{DurableMessage, Media, Message, Part, Role, ToolCall, ToolResult};
 
 impl<'de> Deserialize<'de> for DurableMessage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DurableMessage, D::Error> {
-        let stored = StoredMessage::deserialize(deserializer)?;
-        let parts = stored.parts.into_iter().map(StoredPart::into_part).collect::<Result<Vec<Part>, _>>();
-        let role = match stored.role {
-            StoredRole::User => Role::User,
-            StoredRole::Assistant => Role::Assistant,
-        };
-        parts.map(|parts| DurableMessage::read(Message { role, parts })).map_err(serde::de::Error::custom)
+        read_message(deserializer, Payloads::Replaced).map(DurableMessage::read)
     }
+}
+
+/// What is done with the arguments of terminal calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Payloads {
+    Kept,
+    Replaced,
+}
+
+pub(crate) fn read_message<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    payloads: Payloads,
+) -> Result<Message, D::Error> {
+    let stored = StoredMessage::deserialize(deserializer)?;
+    let parts =
+        stored.parts.into_iter().map(|part| part.into_part(payloads)).collect::<Result<Vec<Part>, _>>();
+    let role = match stored.role {
+        StoredRole::User => Role::User,
+        StoredRole::Assistant => Role::Assistant,
+    };
+    parts.map(|parts| Message { role, parts }).map_err(serde::de::Error::custom)
 }
 
 #[derive(Deserialize)]
@@ -78,16 +93,17 @@ impl StoredMedia {
 }
 
 impl StoredPart {
-    fn into_part(self) -> Result<Part, String> {
+    fn into_part(self, payloads: Payloads) -> Result<Part, String> {
+        let is_replaced = self.terminal && payloads == Payloads::Replaced;
         match self.kind.as_str() {
             "text" => Ok(Part::Text { text: self.text }),
             "thinking" => Ok(Part::Thinking { text: self.text, native: self.native }),
             "tool_call" => Ok(Part::ToolCall(ToolCall {
                 id: self.id,
                 name: self.name,
-                arguments: if self.terminal { REDACTED_ARGS.to_owned() } else { self.arguments },
+                arguments: if is_replaced { REDACTED_ARGS.to_owned() } else { self.arguments },
                 terminal: self.terminal,
-                native: self.native.filter(|_| !self.terminal),
+                native: self.native.filter(|_| !is_replaced),
             })),
             "tool_result" => Ok(Part::ToolResult(ToolResult {
                 call_id: self.call_id,

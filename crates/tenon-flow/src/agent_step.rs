@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tenon_agent::{
-    AgentTemplate, Assignment, Cap, Folder, HowToAnswer, Limits, Memory, NamedModel, OF_THE_RUN, SetBy, Stop,
-    Subagents, run, system_prompt,
+    AgentTemplate, Assignment, Cap, Folder, HowToAnswer, Limits, Memory, NamedModel, OF_THE_RUN, Replay,
+    SetBy, Stop, Subagents, run, system_prompt,
 };
 use tenon_contract::{Contract, SUBMIT_RESULT};
 use tenon_core::{
@@ -28,7 +28,7 @@ use crate::tool_aliases::{VERSION_1_TOOLS, own_name};
 use crate::traced::Traced;
 use crate::{
     AgentRequest, JsonText, LoadedAgent, LoadedWorkflow, ModelWish, Notice, Purpose, Spent, StepError,
-    StepErrorClass, StepKey, StepOutcome, StepOutput, StepRunner, ToolChoice, included,
+    StepErrorClass, StepKey, StepOutcome, StepOutput, StepRunner, ToolChoice, Turns, included,
 };
 
 /// What is said of a step that had to submit a result and did not. Other programs match on it.
@@ -82,7 +82,13 @@ impl AgentSteps {
         AgentSteps { flow, parts, events }
     }
 
-    async fn run_step(&self, key: StepKey, request: AgentRequest, cancel: Cancel) -> StepOutcome {
+    async fn run_step(
+        &self,
+        key: StepKey,
+        request: AgentRequest,
+        turns: Turns,
+        cancel: Cancel,
+    ) -> StepOutcome {
         let Some(document) = included(&self.flow, &request.agent.document) else {
             let message = format!("the document of `{}` is not there", request.step_id);
             return failed(StepError::new(StepErrorClass::Internal, message));
@@ -106,7 +112,7 @@ impl AgentSteps {
             }
         };
         let outcome =
-            self.run_agent(&key, &request, &document, agent, worktree.as_ref(), &sink, cancel).await;
+            self.run_agent(&key, &request, &document, agent, worktree.as_ref(), &sink, turns, cancel).await;
         if let Some(worktree) = worktree {
             match worktree.finish().await {
                 Kept::Nothing => {}
@@ -152,6 +158,7 @@ impl AgentSteps {
         agent: Option<&Arc<LoadedAgent>>,
         worktree: Option<&Worktree<'_>>,
         sink: &Arc<StepSink>,
+        turns: Turns,
         cancel: Cancel,
     ) -> StepOutcome {
         let parts = &self.parts;
@@ -176,7 +183,7 @@ impl AgentSteps {
             FileContent::Attached(media) => Some(media),
             FileContent::Text(_) | FileContent::Note(_) => None,
         });
-        let content = Arc::new(Content::default());
+        let content = Arc::new(Content::new(&turns));
         let contract = schema.map(Contract::submit_result);
         let has_contract = contract.is_some();
         let limits = self.limits(agent);
@@ -203,6 +210,7 @@ impl AgentSteps {
             stop,
             trace: parts.trace.as_ref().map(|trace| trace.call(&key.to_string()).agent()),
         });
+        assigned.replay = Replay::of(turns.records);
         assigned.fail_on_denied = parts.fail_on_denied;
         if let Some(subagents) = parts.subagents.as_ref().filter(|_| wants_helpers(agent)) {
             subagents.offer_to(&mut assigned);
@@ -214,7 +222,7 @@ impl AgentSteps {
             has_contract,
             is_cancelled: cancel.is_cancelled(),
         };
-        ended.as_step(sink)
+        ended.into_step(sink)
     }
 
     fn workplace(&self, worktree: Option<&Worktree<'_>>) -> Result<(Folder, Permissions), Failure> {
@@ -249,8 +257,14 @@ impl AgentSteps {
 }
 
 impl StepRunner for AgentSteps {
-    fn run(&self, key: StepKey, request: AgentRequest, cancel: Cancel) -> BoxFut<'_, StepOutcome> {
-        Box::pin(self.run_step(key, request, cancel))
+    fn run(
+        &self,
+        key: StepKey,
+        request: AgentRequest,
+        turns: Turns,
+        cancel: Cancel,
+    ) -> BoxFut<'_, StepOutcome> {
+        Box::pin(self.run_step(key, request, turns, cancel))
     }
 
     fn tell(&self, notice: Notice) {
@@ -267,7 +281,7 @@ struct Ended<'a> {
 }
 
 impl Ended<'_> {
-    fn as_step(self, sink: &StepSink) -> StepOutcome {
+    fn into_step(self, sink: &StepSink) -> StepOutcome {
         let Ended { outcome, content, has_contract, is_cancelled } = self;
         let spent = Spent { usage: outcome.usage(), cost_usd: outcome.cost_usd, turns: outcome.turns };
         let output = |result| StepOutput { content, result, spent };
@@ -371,27 +385,40 @@ async fn context_files(folder: PathBuf, paths: &[String]) -> Vec<crate::ContextF
 }
 
 /// What the model says in its turns, kept as it comes: the conversation itself may be shortened on the way.
-#[derive(Default)]
-struct Content(Mutex<String>);
+struct Content {
+    text: Mutex<String>,
+    /// Where turns are kept.
+    journal: Arc<dyn TurnJournal>,
+}
 
 impl Content {
+    fn new(turns: &Turns) -> Content {
+        let content = Content { text: Mutex::default(), journal: Arc::clone(&turns.journal) };
+        turns.records.iter().for_each(|record| content.add(record));
+        content
+    }
+
     fn text(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add(&self, record: &TurnRecord) {
+        let TurnRecord::ModelTurn { message, .. } = record else { return };
+        let said = message.text();
+        if said.is_empty() {
+            return;
+        }
+        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        if !text.is_empty() {
+            text.push_str(BETWEEN_TURNS);
+        }
+        text.push_str(&said);
     }
 }
 
 impl TurnJournal for Content {
     fn write(&self, record: TurnRecord) -> BoxFut<'_, io::Result<()>> {
-        if let TurnRecord::ModelTurn { message, .. } = &record {
-            let said = message.text();
-            let mut content = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if !said.is_empty() {
-                if !content.is_empty() {
-                    content.push_str(BETWEEN_TURNS);
-                }
-                content.push_str(&said);
-            }
-        }
-        Box::pin(async { Ok(()) })
+        self.add(&record);
+        self.journal.write(record)
     }
 }

@@ -281,7 +281,7 @@ impl From<ExecutionError> for CelError {
                 CelError::MissingKey { key: name[scope::STEP_PREFIX.len()..].to_owned() }
             }
             ExecutionError::IndexOutOfBounds(index) => {
-                CelError::MissingKey { key: format!("{}", convert::shown_index(index)) }
+                CelError::MissingKey { key: convert::shown_index(index).to_string() }
             }
             // A step without a structured result has none of its fields.
             ExecutionError::NoSuchOverload(overload)

@@ -3,7 +3,7 @@
 //! A row is on the disk before whoever wrote it goes on; rows that are written together share one commit
 //! (`journal/writer.rs`). One process at a time runs a run: it holds the lease that stands with the run
 //! (`journal/owner.rs`), and each of its rows is refused once somebody else holds it. How a run is replayed from its
-//! rows is `journaled_run.rs`; looking at runs and removing them is `journal/runs.rs`.
+//! rows is `journal_log.rs`; looking at runs and removing them is `journal/runs.rs`.
 //!
 //! This is the one place that keeps results and model turns, so the file is its owner's alone.
 
@@ -200,6 +200,27 @@ impl Lease {
             .write(move |tx| {
                 still_ours(tx, &run_id, &token)?;
                 append(tx, &run_id, &entries)
+            })
+            .await
+    }
+
+    /// Removes what no longer holds: every row of some keys, and only the ending of others.
+    pub async fn forget(&self, keys: Vec<String>, endings: Vec<String>) -> Result<(), JournalError> {
+        let (run_id, token) = (self.run_id.clone(), self.owner.to_string());
+        self.writer
+            .write(move |tx| {
+                still_ours(tx, &run_id, &token)?;
+                let mut delete = tx.prepare_cached("DELETE FROM events WHERE run_id = ?1 AND key = ?2")?;
+                for key in keys {
+                    delete.execute(params![run_id, key])?;
+                }
+                let mut delete = tx.prepare_cached(
+                    "DELETE FROM events WHERE run_id = ?1 AND key = ?2 AND kind IN ('completed', 'failed')",
+                )?;
+                for key in endings {
+                    delete.execute(params![run_id, key])?;
+                }
+                Ok(())
             })
             .await
     }

@@ -3,7 +3,7 @@
 //!
 //! Start reading at `document.rs` (what can be written), then `parse.rs` (text in, document or problems out, no files)
 //! and `load.rs` (everything resolved and compiled). `cel.rs` holds the expressions. Then `interpreter.rs` (what happens
-//! next, a pure function of what has happened), `port.rs` (what it asks for) and `memory_journal.rs` (who does it).
+//! next, a pure function of what has happened), `port.rs` (what it asks for) and `local_run.rs` (who does it).
 
 mod agent_step;
 mod cel;
@@ -20,8 +20,9 @@ mod fields;
 mod interpreter;
 mod isolation;
 mod journal;
+mod journal_log;
 mod load;
-mod memory_journal;
+mod local_run;
 mod node;
 mod notice;
 mod parse;
@@ -33,10 +34,12 @@ mod report;
 mod run;
 mod step_events;
 mod step_key;
+mod step_log;
 mod template;
 mod tool_aliases;
 mod topology;
 mod traced;
+mod turn_rows;
 mod unicode;
 mod validate;
 
@@ -66,11 +69,12 @@ pub use isolation::{FolderTools, Kept, WORKTREE, WorkIn, Worktree, Worktrees};
 pub use journal::{
     Entry, Journal, JournalError, Lease, NewRun, Retention, Row, RowKind, RunState, RunSummary, StoredRun,
 };
+pub use journal_log::{JournalLog, Past, Trust};
 pub use load::{
     LoadError, LoadOptions, LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind,
     StepBody, load,
 };
-pub use memory_journal::{CANCEL_GRACE, run_in_memory};
+pub use local_run::{CANCEL_GRACE, run_in_memory, run_locally};
 pub use notice::{Notice, Started, StepKind};
 pub use parse::parse;
 pub use port::{
@@ -86,6 +90,7 @@ pub use references::{RefError, confined};
 pub use report::{ErrorReport, Report, StepReport, StepReports, Tokens};
 pub use run::{CannotRun, FlowRun, StopRun, run};
 pub use step_key::{InvalidStepKey, Role, Segment, StepKey};
+pub use step_log::{Begun, NoLog, StepLog, Turns};
 pub use template::Template;
 pub use tool_aliases::{VERSION_1_TOOLS, own_name};
 pub use topology::{Graph, order};

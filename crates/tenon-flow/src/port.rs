@@ -1,8 +1,8 @@
 //! The port between the interpreter and the world: what it asks for, and what it is answered.
 //!
 //! The interpreter (`interpreter.rs`) is a pure fold over completions. Whoever implements [`DurableRun`] starts what
-//! it asks for, and decides and keeps the order in which completions are told. `memory_journal.rs` is the
-//! implementation without a disk. Everything here is plain data that a journal can store: by reference to the
+//! it asks for, and decides and keeps the order in which completions are told. `local_run.rs` is the
+//! implementation on this machine. Everything here is plain data that a journal can store: by reference to the
 //! document, which a run pins, and by value for all that was computed.
 
 use std::future::Future;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tenon_core::{BoxFut, Cancel, Timestamp};
 
-use crate::{JsonText, Notice, Spent, StepError, StepKey, StepRecord};
+use crate::{JsonText, Notice, Spent, StepError, StepKey, StepRecord, Turns};
 
 /// Starts steps and yields their completions in an order that is itself durable.
 ///
@@ -234,7 +234,14 @@ pub enum Stopped {
 pub trait StepRunner: Send + Sync {
     /// When `cancel` fires, the future should end soon with [`StepOutcome::Cancelled`] and what was spent; it is
     /// dropped if it does not.
-    fn run(&self, key: StepKey, request: AgentRequest, cancel: Cancel) -> BoxFut<'_, StepOutcome>;
+    /// `turns` is what the agent has done before, if this step was cut off, and where its turns are kept.
+    fn run(
+        &self,
+        key: StepKey,
+        request: AgentRequest,
+        turns: Turns,
+        cancel: Cancel,
+    ) -> BoxFut<'_, StepOutcome>;
 
     /// Never waits.
     fn tell(&self, notice: Notice);

@@ -1,7 +1,8 @@
 //! Running a workflow from a program: the caller's own model, tools and listener.
 //!
 //! [`run`] is what everything else goes through, the command line included; [`FlowRun`] fills in what most callers do not
-//! care about. Nothing is kept: what happens is told as events, and the outcome holds every step's content and result.
+//! care about. What happens is told as events, and the outcome holds every step's content and result; what is kept besides is
+//! up to the [`StepLog`].
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -18,8 +19,8 @@ use crate::agent_step::as_step_error;
 use crate::event::{FlowEmitter, FlowEventData, NoFlowSink, PlanReady, SCHEMA_VERSION, WorkflowStart};
 use crate::traced::Traced;
 use crate::{
-    AgentSteps, FlowSink, JsonText, LoadedWorkflow, ModelWish, Report, RunSpec, StepModels, StepParts,
-    WorkflowOutcome, WorkflowStatus, run_in_memory,
+    AgentSteps, FlowSink, JsonText, LoadedWorkflow, ModelWish, NoLog, Report, RunSpec, StepLog, StepModels,
+    StepParts, WorkflowOutcome, WorkflowStatus, run_locally,
 };
 
 /// The share of a model's context that may fill before older turns are summed up.
@@ -39,6 +40,7 @@ pub async fn run(
     spec: RunSpec,
     parts: StepParts,
     events: Arc<FlowEmitter>,
+    log: Arc<dyn StepLog>,
     stop: StopRun,
 ) -> WorkflowOutcome {
     let flow = Arc::clone(&spec.workflow);
@@ -50,7 +52,7 @@ pub async fn run(
     }));
     let traced = Traced::begin(&parts);
     let steps = Arc::new(AgentSteps::new(flow, parts, Arc::clone(&events)));
-    let mut outcome = run_in_memory(spec, steps, stop.stop.cancel().clone(), stop.kill).await;
+    let mut outcome = run_locally(spec, steps, log, stop.stop.cancel().clone(), stop.kill).await;
     if let (WorkflowStatus::Cancelled, Some(reason)) = (outcome.status, stop.stop.reason()) {
         outcome.error = Some(as_step_error(reason));
     }
@@ -85,6 +87,7 @@ pub struct FlowRun {
     models: Option<Arc<dyn StepModels>>,
     budget: Arc<dyn Budget>,
     sink: Arc<dyn FlowSink>,
+    log: Arc<dyn StepLog>,
     stop: StopRun,
 }
 
@@ -120,6 +123,7 @@ impl FlowRun {
             models: None,
             budget: Arc::new(NoBudget),
             sink: Arc::new(NoFlowSink),
+            log: Arc::new(NoLog),
             stop: StopRun::default(),
         }
     }
@@ -171,6 +175,13 @@ impl FlowRun {
         self
     }
 
+    /// Where steps and turns are kept, and known from. Without this nothing is kept.
+    #[must_use]
+    pub fn log(mut self, log: Arc<dyn StepLog>) -> FlowRun {
+        self.log = log;
+        self
+    }
+
     #[must_use]
     pub fn stop(mut self, stop: StopRun) -> FlowRun {
         self.stop = stop;
@@ -218,7 +229,7 @@ impl FlowRun {
         };
         let events = Arc::new(FlowEmitter::new(&self.run_id, self.sink));
         let spec = RunSpec::new(self.workflow, &self.run_id, self.inputs);
-        Ok(run(spec, parts, events, self.stop).await)
+        Ok(run(spec, parts, events, self.log, self.stop).await)
     }
 }
 

@@ -12,6 +12,8 @@ mod diagnostics;
 mod document_schema;
 #[path = "all/documents.rs"]
 mod documents;
+#[path = "all/durable.rs"]
+mod durable;
 #[path = "all/endings.rs"]
 mod endings;
 #[path = "all/every_order.rs"]

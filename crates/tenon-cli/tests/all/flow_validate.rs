@@ -44,7 +44,8 @@ fn a_document_that_is_not_there_is_bad_input() {
 #[test]
 fn a_model_nobody_can_reach_is_a_warning() {
     let text = "name: n\nsteps: [{id: a, model: nowhere/large}]\n";
-    let run = tenon().file("a.yaml", text).env("OPENAI_API_KEY", "k").args(["flow", "validate", "a.yaml"]).run();
+    let run =
+        tenon().file("a.yaml", text).env("OPENAI_API_KEY", "k").args(["flow", "validate", "a.yaml"]).run();
     let stdout = &run.assert_code(0).stdout;
     assert!(stdout.contains("warning[unknown_model]: the model `nowhere/large` may not answer"), "{run}");
     assert!(stdout.ends_with("ok: a.yaml (1 step)\n"), "{run}");

@@ -14,6 +14,11 @@ use crate::WorkflowStatus;
 /// Names that are shown for a prefix that fits several runs.
 const SHOWN_CANDIDATES: i64 = 5;
 
+/// How often, and how long apart, it is tried to empty the file that SQLite writes to first, while others use it.
+/// Whoever comes last empties it too.
+const TRIES: usize = 50;
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+
 /// How a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
@@ -136,7 +141,14 @@ impl Journal {
         tx.execute("DELETE FROM runs WHERE run_id = ?1", [id])?;
         tx.commit()?;
         // What was deleted is not to be found in the file either.
-        connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
+        for _ in 0..TRIES {
+            let is_busy: bool =
+                connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+            if !is_busy {
+                break;
+            }
+            std::thread::sleep(BETWEEN_TRIES);
+        }
         Ok(())
     }
 

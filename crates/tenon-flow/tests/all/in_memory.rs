@@ -8,7 +8,7 @@ use serde_json::json;
 use tenon_core::{BoxFut, Cancel};
 use tenon_flow::{
     AgentRequest, JsonText, LoadedWorkflow, Notice, RunSpec, StepErrorClass, StepKey, StepOutcome,
-    StepOutput, StepRunner, StepStatus, WorkflowOutcome, WorkflowStatus, run_in_memory,
+    StepOutput, StepRunner, StepStatus, Turns, WorkflowOutcome, WorkflowStatus, run_in_memory,
 };
 
 use crate::documents::{document, document_with};
@@ -24,7 +24,13 @@ struct Scripted {
 }
 
 impl StepRunner for Scripted {
-    fn run(&self, key: StepKey, request: AgentRequest, cancel: Cancel) -> BoxFut<'_, StepOutcome> {
+    fn run(
+        &self,
+        key: StepKey,
+        request: AgentRequest,
+        _turns: Turns,
+        cancel: Cancel,
+    ) -> BoxFut<'_, StepOutcome> {
         Box::pin(async move {
             let now = self.running.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(now, Ordering::SeqCst);

@@ -1,0 +1,167 @@
+//! An agent's turns as rows of the journal, and back.
+
+use std::io;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tenon_core::{
+    BoxFut, FinishReason, JournalMessage, Message, Origin, Part, Role, Secrets, Timestamp, ToolResult,
+    TurnJournal, TurnRecord, Usage,
+};
+
+use crate::journal::{Entry, Lease, RowKind};
+
+/// Keeps the turns of one step's agent.
+pub(crate) struct TurnRows {
+    pub lease: Arc<Lease>,
+    pub key: String,
+    pub secrets: Secrets,
+}
+
+impl TurnJournal for TurnRows {
+    fn write(&self, record: TurnRecord) -> BoxFut<'_, io::Result<()>> {
+        Box::pin(async move {
+            let (kind, payload) = written(&record, &self.secrets).map_err(io::Error::other)?;
+            let entry = Entry { key: self.key.clone(), kind, at: Timestamp::now(), payload };
+            self.lease.append(vec![entry]).await.map_err(io::Error::other)
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Told {
+    message: JournalMessage,
+    origin: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ModelTurn {
+    turn: u32,
+    model: String,
+    message: JournalMessage,
+    usage: Usage,
+    finish: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ToolStarted {
+    turn: u32,
+    call_id: String,
+    name: String,
+}
+
+/// The result is the one part of the message.
+#[derive(Serialize, Deserialize)]
+struct ToolDone {
+    turn: u32,
+    message: JournalMessage,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Compacted {
+    messages: Vec<JournalMessage>,
+    before_tokens: u64,
+    after_tokens: u64,
+}
+
+fn written(record: &TurnRecord, secrets: &Secrets) -> Result<(RowKind, String), serde_json::Error> {
+    let whole = |message: &Message| JournalMessage::of(message, secrets);
+    Ok(match record {
+        TurnRecord::UserMessage { message, origin } => {
+            let told = Told { message: whole(message), origin: origin_name(*origin).to_owned() };
+            (RowKind::Told, serde_json::to_string(&told)?)
+        }
+        TurnRecord::ModelTurn { turn, model, message, usage, finish } => {
+            let finish = finish_name(*finish).to_owned();
+            let (turn, model, message) = (*turn, model.clone(), whole(message));
+            let turn = ModelTurn { turn, model, message, usage: *usage, finish };
+            (RowKind::ModelTurn, serde_json::to_string(&turn)?)
+        }
+        TurnRecord::ToolStarted { turn, call_id, name } => {
+            let started = ToolStarted { turn: *turn, call_id: call_id.clone(), name: name.clone() };
+            (RowKind::ToolStarted, serde_json::to_string(&started)?)
+        }
+        TurnRecord::ToolFinished { turn, result } => {
+            let parts = vec![Part::ToolResult(result.clone())];
+            let done = ToolDone { turn: *turn, message: whole(&Message { role: Role::User, parts }) };
+            (RowKind::ToolDone, serde_json::to_string(&done)?)
+        }
+        TurnRecord::Compacted { messages, before_tokens, after_tokens } => {
+            let messages = messages.iter().map(whole).collect();
+            let compacted =
+                Compacted { messages, before_tokens: *before_tokens, after_tokens: *after_tokens };
+            (RowKind::Compacted, serde_json::to_string(&compacted)?)
+        }
+    })
+}
+
+/// The record behind a row, if it is one of an agent's turns.
+pub(crate) fn read(entry: &Entry) -> Option<Result<TurnRecord, String>> {
+    let record = match entry.kind {
+        RowKind::Told => parsed(entry).and_then(|Told { message, origin }| {
+            Ok(TurnRecord::UserMessage { message: message.into_message(), origin: origin_named(&origin)? })
+        }),
+        RowKind::ModelTurn => parsed(entry).and_then(|ModelTurn { turn, model, message, usage, finish }| {
+            let (message, finish) = (message.into_message(), finish_named(&finish)?);
+            Ok(TurnRecord::ModelTurn { turn, model, message, usage, finish })
+        }),
+        RowKind::ToolStarted => parsed(entry)
+            .map(|ToolStarted { turn, call_id, name }| TurnRecord::ToolStarted { turn, call_id, name }),
+        RowKind::ToolDone => parsed(entry).and_then(|ToolDone { turn, message }| {
+            Ok(TurnRecord::ToolFinished { turn, result: only_result(message)? })
+        }),
+        RowKind::Compacted => {
+            parsed(entry).map(|Compacted { messages, before_tokens, after_tokens }| TurnRecord::Compacted {
+                messages: messages.into_iter().map(JournalMessage::into_message).collect(),
+                before_tokens,
+                after_tokens,
+            })
+        }
+        RowKind::Scheduled
+        | RowKind::Timer
+        | RowKind::Clock
+        | RowKind::Completed
+        | RowKind::Failed
+        | RowKind::Signal => return None,
+    };
+    Some(record)
+}
+
+fn parsed<'a, T: Deserialize<'a>>(entry: &'a Entry) -> Result<T, String> {
+    serde_json::from_str(&entry.payload).map_err(|error| error.to_string())
+}
+
+fn only_result(message: JournalMessage) -> Result<ToolResult, String> {
+    match message.into_message().parts.pop() {
+        Some(Part::ToolResult(result)) => Ok(result),
+        _ => Err("it holds no result".to_owned()),
+    }
+}
+
+const ORIGINS: [(Origin, &str); 3] =
+    [(Origin::Prompt, "prompt"), (Origin::Reminder, "reminder"), (Origin::Notice, "notice")];
+
+fn origin_name(origin: Origin) -> &'static str {
+    ORIGINS.iter().find(|(known, _)| *known == origin).map_or("prompt", |(_, name)| name)
+}
+
+fn origin_named(name: &str) -> Result<Origin, String> {
+    let found = ORIGINS.iter().find(|(_, known)| *known == name);
+    found.map(|(origin, _)| *origin).ok_or_else(|| format!("nobody is called `{name}`"))
+}
+
+const FINISHES: [(FinishReason, &str); 4] = [
+    (FinishReason::Stop, "stop"),
+    (FinishReason::ToolCalls, "tool_calls"),
+    (FinishReason::Length, "length"),
+    (FinishReason::Refused, "refused"),
+];
+
+fn finish_name(finish: FinishReason) -> &'static str {
+    FINISHES.iter().find(|(known, _)| *known == finish).map_or("stop", |(_, name)| name)
+}
+
+fn finish_named(name: &str) -> Result<FinishReason, String> {
+    let found = FINISHES.iter().find(|(_, known)| *known == name);
+    found.map(|(finish, _)| *finish).ok_or_else(|| format!("no answer ends with `{name}`"))
+}
