@@ -47,6 +47,12 @@ pub enum Command {
         #[command(subcommand)]
         command: SessionsCommand,
     },
+    /// The weights of the embedded model
+    #[cfg(feature = "local")]
+    Local {
+        #[command(subcommand)]
+        command: crate::local_command::LocalCommand,
+    },
     /// Let this project's settings do more than tighten
     Trust {
         /// Say whether the project is trusted, and change nothing

@@ -21,6 +21,13 @@ mod flow_progress;
 mod flow_run;
 mod flow_usage;
 mod input;
+#[cfg(feature = "local")]
+mod local;
+#[cfg(not(feature = "local"))]
+#[path = "no_local.rs"]
+mod local;
+#[cfg(feature = "local")]
+mod local_command;
 mod log;
 mod manual;
 mod mcp;
@@ -73,6 +80,8 @@ fn main() -> ExitCode {
         Some(args::Command::Schema { command }) => schema_command::main(command),
         Some(args::Command::Flow { command }) => flow_command::main(command),
         Some(args::Command::Sessions { cwd, command }) => sessions_command::main(cwd, command),
+        #[cfg(feature = "local")]
+        Some(args::Command::Local { command }) => local_command::main(command),
         Some(args::Command::Trust { show, remove }) => trust_command::main(show, remove),
         Some(args::Command::Doctor { report }) => doctor::main(report.as_deref()),
         Some(args::Command::Mcp { command: args::McpCommand::List { json, run } }) => {

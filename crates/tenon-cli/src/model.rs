@@ -1,12 +1,13 @@
 //! Puts together the client for the chosen model: endpoint, network, cassette, retries.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
 use tenon_agent::NamedModel;
 use tenon_config::{
-    ModelChoice, ModelFlags, Place, Settings, Surroundings, Wire, choose_fallback, choose_model, model_facts,
-    secret_env_names,
+    ChoiceError, ModelChoice, ModelFlags, Place, Settings, Surroundings, Wire, choose_fallback, choose_model,
+    model_facts, secret_env_names,
 };
 use tenon_core::{ErrorClass, Failure, ModelClient, Models, Reasoning, Secret, Secrets};
 use tenon_model::{
@@ -16,6 +17,8 @@ use tenon_model::{
 };
 
 use crate::args::{RunArgs, SchemaMode};
+use crate::local::Local;
+use crate::stderr::Reporter;
 
 /// The model's name in the output when a cassette answers and none was named.
 const REPLAYED_MODEL: &str = "replay";
@@ -51,6 +54,7 @@ pub struct Connections {
     /// The cassette that answers instead of servers.
     replayer: Option<Arc<Replayer>>,
     policy: RetryPolicy,
+    local: Local,
 }
 
 /// A model's id, its protocol and where it is asked.
@@ -65,6 +69,11 @@ impl Connections {
     /// Whether the model and its fallbacks can be told how much to think.
     pub fn can_be_told(&self, reasoning: Reasoning) -> Result<(), Failure> {
         for asked in &self.first {
+            if asked.wire == Wire::Local && reasoning != Reasoning::default() {
+                let message = "the embedded model cannot be told how much to think: it does not think";
+                return Err(Failure::new(ErrorClass::Config, message)
+                    .hint("leave out `--effort`, `--thinking` and `--max-thinking-tokens`"));
+            }
             let protocol = match asked.wire {
                 Wire::OpenAiResponses => Protocol::OpenAiResponses,
                 Wire::Anthropic => Protocol::Anthropic,
@@ -93,15 +102,41 @@ impl Connections {
         Ok(NamedModel { client: self.client(&asked, retries), name: asked.model })
     }
 
+    /// Is the run's own model computed in this process?
+    pub fn is_embedded(&self) -> bool {
+        self.replayer.is_none() && self.first.first().is_some_and(|asked| asked.wire == Wire::Local)
+    }
+
+    /// Brings the weights of embedded models here that are missing.
+    pub async fn fetch_weights(
+        &self,
+        args: &RunArgs,
+        settings: &Settings,
+        here: &Surroundings,
+        reporter: Reporter,
+    ) -> Result<(), Failure> {
+        if self.replayer.is_some() {
+            return Ok(());
+        }
+        let of_agents = self.others.iter().filter_map(|(_, asked)| asked.as_ref().ok());
+        for asked in self.first.iter().chain(of_agents).filter(|asked| asked.wire == Wire::Local) {
+            self.local.fetch(&asked.model, args, settings, here, reporter).await?;
+        }
+        Ok(())
+    }
+
     /// The client of one model: the protocol, answers in a response format, retries.
     fn client(&self, asked: &Asked, retries: Option<u32>) -> Arc<dyn ModelClient> {
+        if asked.wire == Wire::Local && self.replayer.is_none() {
+            return self.local.client(&asked.model);
+        }
         let Asked { wire, endpoint, .. } = asked.clone();
         let transport = Arc::clone(&self.transport);
         let protocol: Arc<dyn ModelClient> = match wire {
             Wire::OpenAiResponses => Arc::new(OpenAiResponses::new(endpoint, transport)),
             Wire::Anthropic => Arc::new(Anthropic::new(endpoint, transport)),
             Wire::Gemini => Arc::new(Gemini::new(endpoint, transport)),
-            // The last two are no protocols, and never chosen.
+            // The last two are no protocols; only a cassette answers under their names.
             Wire::OpenAiChat | Wire::Local | Wire::Replay => Arc::new(OpenAiChat::new(endpoint, transport)),
         };
         let attempts = retries.map_or(self.policy.attempts, |retries| retries.saturating_add(1));
@@ -131,7 +166,8 @@ pub fn choose(
     match &args.replay {
         Some(cassette) => {
             let replayer = Arc::new(Replayer::open(&started_in.join(cassette), places(here))?);
-            replay(args, settings, here, replayer, others)
+            let local = Local::new(args, here, started_in.to_owned());
+            replay(args, settings, here, (replayer, local), others)
         }
         None => connect(args, settings, here, Reach::New { started_in }, others),
     }
@@ -146,8 +182,11 @@ pub fn choose_again(
     others: &[String],
 ) -> Result<Chosen, Failure> {
     match &connections.replayer {
-        Some(replayer) => replay(args, settings, here, Arc::clone(replayer), others),
-        None => connect(args, settings, here, Reach::Through(&connections.transport), others),
+        Some(replayer) => {
+            let answering = (Arc::clone(replayer), connections.local.clone());
+            replay(args, settings, here, answering, others)
+        }
+        None => connect(args, settings, here, Reach::Through(connections), others),
     }
 }
 
@@ -157,7 +196,7 @@ enum Reach<'a> {
     New {
         started_in: &'a Path,
     },
-    Through(&'a Arc<dyn Transport>),
+    Through(&'a Connections),
 }
 
 /// Variables that hold keys, and so are kept from children.
@@ -175,7 +214,7 @@ fn replay(
     args: &RunArgs,
     settings: &Settings,
     here: &Surroundings,
-    replayer: Arc<Replayer>,
+    (replayer, local): (Arc<Replayer>, Local),
     others: &[String],
 ) -> Result<Chosen, Failure> {
     let model =
@@ -213,7 +252,7 @@ fn replay(
     let first = models.into_iter().map(|(model, wire)| replaying(model, wire)).collect();
     let transport = Arc::clone(&replayer) as Arc<dyn Transport>;
     let policy = retry_policy(settings);
-    let connections = Connections { first, others, transport, replayer: Some(replayer), policy };
+    let connections = Connections { first, others, transport, replayer: Some(replayer), policy, local };
     Ok(Chosen {
         client: connections.first(None),
         model,
@@ -245,7 +284,18 @@ fn connect(
     reach: Reach<'_>,
     others: &[String],
 ) -> Result<Chosen, Failure> {
+    let local = match &reach {
+        Reach::New { started_in } => Local::new(args, here, started_in.to_path_buf()),
+        Reach::Through(connections) => connections.local.clone(),
+    };
     let choices = choices(args, settings, here)?;
+    for choice in choices.iter().filter(|choice| choice.wire == Wire::Local) {
+        local.weights(&choice.model_id)?;
+        if args.record.is_some() {
+            let message = "`--record` keeps what is said to a server, and the embedded model has none";
+            return Err(Failure::new(ErrorClass::Config, message).hint("leave `--record` out"));
+        }
+    }
     let others: Vec<(String, Result<ModelChoice, Failure>)> = others
         .iter()
         .map(|name| {
@@ -272,7 +322,7 @@ fn connect(
         })
         .collect();
     let (transport, recorder) = match reach {
-        Reach::Through(transport) => (Arc::clone(transport), None),
+        Reach::Through(connections) => (Arc::clone(&connections.transport), None),
         Reach::New { started_in } => {
             let network: Arc<dyn Transport> = Arc::new(Http::new(http_options(args, settings, here)));
             match &args.record {
@@ -288,7 +338,7 @@ fn connect(
     };
     let others = others.into_iter().map(|(name, choice)| (name, choice.map(asked_at))).collect();
     let policy = retry_policy(settings);
-    let connections = Connections { first, others, transport, replayer: None, policy };
+    let connections = Connections { first, others, transport, replayer: None, policy, local };
     let client = connections.first(None);
     Ok(Chosen { client, model, why, warnings, models, recorder, providers, servers, secrets, connections })
 }
@@ -315,7 +365,21 @@ fn flags(args: &RunArgs) -> ModelFlags<'_> {
 /// The model, then the fallbacks in their order.
 fn choices(args: &RunArgs, settings: &Settings, here: &Surroundings) -> Result<Vec<ModelChoice>, Failure> {
     let flags = flags(args);
-    let mut choices = vec![choose_model(flags, settings, &here.env)?];
+    let first = match choose_model(flags, settings, &here.env) {
+        Err(ChoiceError::NoCredentials { .. })
+            if nobody_names_one(args, settings) && a_person_is_there(here) =>
+        {
+            let embedded = ModelFlags { model: Some("local"), ..flags };
+            let mut choice = choose_model(embedded, settings, &here.env)?;
+            choice.why = Some(format!(
+                "model `local/{}`: no key and no server was found; it is small, and often wrong",
+                choice.model_id
+            ));
+            choice
+        }
+        first => first?,
+    };
+    let mut choices = vec![first];
     for name in &args.fallback_model {
         let choice = choose_fallback(name, &choices[0], flags, settings, &here.env).map_err(|error| {
             let mut failure = Failure::from(error);
@@ -328,6 +392,19 @@ fn choices(args: &RunArgs, settings: &Settings, here: &Surroundings) -> Result<V
         check_schema_mode(args, choice.wire)?;
     }
     Ok(choices)
+}
+
+fn nobody_names_one(args: &RunArgs, settings: &Settings) -> bool {
+    let named = [&args.model, &settings.model, &args.base_url, &args.api_key_env, &args.auth_type];
+    named.iter().all(|name| name.as_deref().is_none_or(|name| name.trim().is_empty()))
+}
+
+/// A script has not asked for a download.
+fn a_person_is_there(here: &Surroundings) -> bool {
+    let in_ci = here.env.get("CI").is_some_and(|value| !value.is_empty());
+    let terminals =
+        [std::io::stdin().is_terminal(), std::io::stdout().is_terminal(), std::io::stderr().is_terminal()];
+    cfg!(feature = "local") && !in_ci && terminals.iter().all(|is_terminal| *is_terminal)
 }
 
 /// The Messages API has no response format that takes any schema.

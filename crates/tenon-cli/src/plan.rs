@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenon_agent::{
-    Agent, Audience, Deliver, Lineage, Memory, OwnTools, Replay, SchemaMode, SessionEnd, SharedMemory, Stop,
-    Subagents,
+    Agent, Audience, Deliver, HowToAnswer, Lineage, Memory, OwnTools, Replay, SchemaMode, SessionEnd,
+    SharedMemory, Stop, Subagents,
 };
 use tenon_config::{AgentFile, Loaded, McpServers, Surroundings};
 use tenon_contract::Contract;
 use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, RunInfo, Sampling, Secrets};
 use tenon_model::Recorder;
 use tenon_session::{Mirror, Place};
-use tenon_tools::{OutputStore, Permissions, SessionSource, ShellOptions, ShellTerminal};
+use tenon_tools::{OutputStore, Permissions, Registry, SessionSource, ShellOptions, ShellTerminal};
 use tenon_wire::Format;
 
 use crate::args::RunArgs;
@@ -28,7 +28,9 @@ use crate::subagents::Helpers;
 use crate::telemetry::Telemetry;
 use crate::who_is_asked::WhoIsAsked;
 use crate::work_folder::{WorkFolder, WorkFolders};
-use crate::{cli_settings, client_marks, effort, input, model, money, session, subagents, surroundings, sys};
+use crate::{
+    cli_settings, client_marks, effort, input, local, model, money, session, subagents, surroundings, sys,
+};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -90,6 +92,29 @@ pub struct Ending {
     pub session: session::Ending,
     pub mcp: Arc<Mcp>,
     pub temporary: Arc<Mutex<Temporary>>,
+}
+
+/// What a small model can keep in mind. It has no tools to be told of, and standing instructions only confuse it; how
+/// to answer is said with the question.
+fn embedded_prompt(told: &SystemPrompt) -> String {
+    const BRIEF: &str = "You are a helpful assistant. Answer from the text you are given.";
+    let replace = Some(told.replace.as_deref().unwrap_or(BRIEF));
+    tenon_agent::system_prompt(HowToAnswer::InText, &[], replace, told.append.as_deref())
+}
+
+/// The tools of an embedded model: what only reads, where the user named it.
+fn harmless(args: &RunArgs, registry: &Registry) -> Result<Registry, Failure> {
+    let tools = local::Tools::of(args);
+    let named = args.core_tools.iter().flat_map(|list| list.split(',')).map(str::trim);
+    for name in named {
+        if registry.get(name).is_some_and(|tool| !tools.offers(tool.spec())) {
+            let message =
+                format!("`--core-tools`: `{name}` has effects, and the embedded model may have none");
+            return Err(Failure::new(ErrorClass::Config, message)
+                .hint("name tools that only read, or use another model"));
+        }
+    }
+    Ok(registry.with(|tool| tools.offers(tool)))
 }
 
 /// Private folders that are gone when the run is.
@@ -165,6 +190,7 @@ impl Plan<'_> {
         let workspace = folders.workspace(&cwd, &permissions)?;
         let known = memory_of(&self.loaded);
         let system = system_prompt.with(&known);
+        let of_embedded = embedded_prompt(&system_prompt);
         let memory = SharedMemory::new(Mutex::new(known));
         let kit = kit.insert(Kit::new(
             args,
@@ -181,6 +207,12 @@ impl Plan<'_> {
             self.other_models.iter().filter(|name| !others.contains(name)).cloned().collect::<Vec<_>>(),
         );
         let chosen = model::choose(args, settings, self.here, &started_in, &others)?;
+        let weights = chosen.connections.fetch_weights(args, settings, self.here, self.reporter);
+        if let Some(fetched) = self.stop.cancel().run_until_cancelled(weights).await {
+            fetched?;
+        }
+        let embedded = chosen.connections.is_embedded();
+        let system = if embedded { of_embedded } else { system };
         let named = |name: &str| chosen.connections.other(name, None).map_err(|failure| failure.message);
         let types = subagents::agent_types(&self.loaded.agents, named, warnings);
         let reasoning = effort::checked(args, &chosen.connections)?;
@@ -193,6 +225,7 @@ impl Plan<'_> {
         kit.secrets = chosen.secrets.clone();
         kit.providers = chosen.providers.clone();
         let WorkFolder { own_tools, sandbox } = folders.work_at(workspace, &cwd, warnings)?;
+        let servers = if embedded { McpServers::default() } else { servers };
         let mcp = Arc::new(self.start_servers(servers, &cwd, &outputs, &permissions, &chosen.secrets));
         let home = self.here.tenon_home.as_ref().filter(|_| is_kept);
         let hooked = HookedRun {
@@ -225,6 +258,7 @@ impl Plan<'_> {
             // It wants an answer to its greeting; its first turn waits.
             AskedBy::Client => mcp.offer_as_they_come(&registry),
         }
+        let registry = if embedded { harmless(args, &registry)? } else { registry };
         let mut tools = registry.names();
         tools.extend(offered.map(|contract| contract.tool.to_owned()));
         let info = RunInfo {
@@ -307,13 +341,15 @@ impl Plan<'_> {
             background,
         };
         let mut subagents = None;
-        if selection.keeps("agent") {
+        if selection.keeps("agent") && !embedded {
             let helpers = Helpers { types, outputs, own_tools: Arc::clone(&own_tools), memory };
             let known = helpers.subagents(args)?;
             known.offer_to(&mut agent);
             subagents = Some(known);
         }
-        more_tools::defer(&mut agent, args, &self.loaded);
+        if !embedded {
+            more_tools::defer(&mut agent, args, &self.loaded);
+        }
         let (connections, recorder, memory) = (chosen.connections, chosen.recorder, memory_of(&self.loaded));
         let agents = self.loaded.agents;
         Ok(Planned {

@@ -128,6 +128,13 @@ pub fn line(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text));
 }
 
+/// Text that moves the cursor on purpose; never anybody else's words.
+#[cfg(feature = "local")]
+pub fn draw(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
 /// Messages quote servers, files and models: what would move the cursor, change colours or turn the
 /// direction of writing is shown by its number instead.
 pub fn harmless(text: &str) -> Cow<'_, str> {

@@ -57,6 +57,9 @@ mod hook_answers;
 mod hooks;
 #[path = "all/layout.rs"]
 mod layout;
+#[cfg(feature = "local")]
+#[path = "all/local.rs"]
+mod local;
 #[path = "all/long_conversations.rs"]
 mod long_conversations;
 #[path = "all/many_turns.rs"]

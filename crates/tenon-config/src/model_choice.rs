@@ -91,7 +91,7 @@ impl ChoiceError {
     fn no_credentials(message: impl Into<String>) -> ChoiceError {
         let hint = "set a key (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`), point \
                     `OPENAI_BASE_URL` to a server on this machine (`http://127.0.0.1:8080/v1`), or \
-                    replay a cassette with `--replay FILE`";
+                    use the small embedded model: `-m local`";
         ChoiceError::NoCredentials { message: message.into(), hint: hint.to_owned() }
     }
 }
@@ -190,6 +190,9 @@ impl<'a> Chooser<'a> {
         notes: Vec<String>,
     ) -> Result<ModelChoice, ChoiceError> {
         let wire = candidate.supported_wire()?;
+        if wire == Wire::Local {
+            return self.embedded(candidate, id, notes);
+        }
         let base_url = self.base_url(&candidate)?;
         let (api_key_env, api_key) = self.key(&candidate, &base_url)?;
         let (model_id, source) = match id {
@@ -220,6 +223,40 @@ impl<'a> Chooser<'a> {
             api_key,
             why,
             notes,
+        })
+    }
+
+    /// A model in this process: there is no server and no key.
+    fn embedded(
+        &self,
+        candidate: Candidate<'a>,
+        id: Option<&str>,
+        notes: Vec<String>,
+    ) -> Result<ModelChoice, ChoiceError> {
+        for (flag, given) in [("--base-url", self.flags.base_url), ("--api-key-env", self.flags.api_key_env)]
+        {
+            if filled(given).is_some() {
+                return Err(ChoiceError::config(
+                    format!("`{flag}` is about a server, and the embedded model has none"),
+                    format!("leave `{flag}` out, or name a model of that server"),
+                ));
+            }
+        }
+        let model_id = match id {
+            Some(id) => id.to_owned(),
+            None => self.default_model(&candidate).map(|(id, _)| id)?,
+        };
+        Ok(ModelChoice {
+            provider: candidate.name,
+            wire: Wire::Local,
+            model_id,
+            base_url: String::new(),
+            api_key_env: None,
+            api_key: None,
+            headers: BTreeMap::new(),
+            why: None,
+            notes,
+            loopback: true,
         })
     }
 
@@ -351,11 +388,11 @@ impl Candidate<'_> {
                 "`replay` is not a model to name",
                 "replay a cassette with `--replay FILE`",
             )),
-            Wire::Local => Err(ChoiceError::config(
-                "the embedded model is not in this version",
-                "use a model server on this machine: set `OPENAI_BASE_URL`, or `--model ollama/…`",
-            )),
-            wire @ (Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Gemini) => Ok(wire),
+            wire @ (Wire::OpenAiChat
+            | Wire::OpenAiResponses
+            | Wire::Anthropic
+            | Wire::Gemini
+            | Wire::Local) => Ok(wire),
         }
     }
 

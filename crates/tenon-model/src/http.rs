@@ -48,6 +48,9 @@ pub struct Timeouts {
     pub idle: Duration,
 }
 
+/// More than any honest server needs.
+const MAX_REDIRECTS: usize = 5;
+
 /// What an answer that nobody reads may be long before its connection is given up.
 const MAX_IGNORED: usize = 64 * 1024;
 
@@ -116,6 +119,44 @@ impl Http {
         Ok(response.status)
     }
 
+    /// Reads a file from byte `from` on, wherever redirects lead over `https` (or on this machine). For whoever is no
+    /// model: there are no headers, so nothing secret can end up elsewhere.
+    pub async fn get(&self, url: &str, from: u64) -> Result<HttpResponse, ModelError> {
+        let mut url = url.to_owned();
+        for _ in 0..MAX_REDIRECTS {
+            let shown = shown_url(&url);
+            let not_a_url = |error| config(format!("`{shown}` is not a URL: {error}"), "check the address");
+            let parsed = Url::parse(&url).map_err(not_a_url)?;
+            let mut call = self.client(&parsed)?.get(parsed.clone());
+            if from > 0 {
+                call = call.header("range", format!("bytes={from}-"));
+            }
+            let timeouts = self.options.timeouts;
+            let first_byte = Instant::now() + timeouts.first_byte;
+            let response = match timeout_at(first_byte, call.send()).await {
+                Err(_) => return Err(no_first_byte(&shown, timeouts)),
+                Ok(Err(error)) => return Err(send_failed(&error, &shown, timeouts)),
+                Ok(Ok(response)) => response,
+            };
+            let next = response.headers().get("location").and_then(|next| next.to_str().ok());
+            match (response.status().is_redirection(), next.map(|next| parsed.join(next))) {
+                (true, Some(Ok(next))) if next.scheme() == "https" || is_loopback_url(&next) => {
+                    url = next.into();
+                }
+                _ => {
+                    let status = response.status().as_u16();
+                    let headers = headers_of(&response);
+                    return Ok(HttpResponse {
+                        status,
+                        headers,
+                        body: pieces(response, shown, first_byte, timeouts),
+                    });
+                }
+            }
+        }
+        Err(network(format!("`{}` leads from one address to the next without end", shown_url(&url))))
+    }
+
     async fn exchange(
         &self,
         url: &str,
@@ -162,11 +203,7 @@ impl Http {
             }
             Ok(Ok(response)) => response,
         };
-        let headers = response
-            .headers()
-            .iter()
-            .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
-            .collect();
+        let headers = headers_of(&response);
         let status = response.status().as_u16();
         tracing::debug!(host, status, ms = millis(asked), "answer begins");
         Ok(HttpResponse { status, headers, body: pieces(response, shown, first_byte, timeouts) })
@@ -188,6 +225,13 @@ impl Transport for Http {
     fn patience(&self) -> Duration {
         self.options.timeouts.patience()
     }
+}
+
+fn headers_of(response: &reqwest::Response) -> Vec<(String, String)> {
+    let headers = response.headers().iter();
+    headers
+        .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
+        .collect()
 }
 
 fn millis(since: Instant) -> u64 {

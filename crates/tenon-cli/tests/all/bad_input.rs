@@ -392,7 +392,7 @@ fn a_home_that_cannot_be_written_only_costs_what_would_be_kept() {
 
 #[test]
 fn keys_that_are_missing_or_wrong() {
-    let hint = "hint: set a key (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`), point `OPENAI_BASE_URL` to a server on this machine (`http://127.0.0.1:PORT/v1`), or replay a cassette with `--replay FILE`\n";
+    let hint = "hint: set a key (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`), point `OPENAI_BASE_URL` to a server on this machine (`http://127.0.0.1:PORT/v1`), or use the small embedded model: `-m local`\n";
     let none = format!("error[auth]: no credentials for any model were found\n{hint}");
     fails(&tenon().args(["-p", "go"]), 41, &none);
     fails(&tenon().args(["-p", "go", "-m", "m"]).env("OPENAI_API_KEY", " "), 41, &none);

@@ -69,6 +69,7 @@ fn sdk_guide() {
 #[test]
 fn models_and_providers_guide() {
     check_page("docs/guides/models-and-providers.md");
+    check_page("docs/guides/embedded-model.md");
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn the_readme_shows_what_its_commands_print() {
         .file("examples/audit/schema.json", audit("schema.json"))
         .file("examples/audit/change.diff", audit("change.diff"))
         .file("examples/audit/cassette.jsonl", audit("cassette.jsonl"));
-    let replayed = blocks.iter().find(|block| block.text.starts_with("cargo run")).expect("the replay");
+    let replayed = blocks.iter().find(|block| block.text.contains("--replay")).expect("the replay");
     let shown = read("README.md").split("```json\n").nth(1).unwrap().split("```").next().unwrap().to_owned();
     let command = replayed.text.replace("cargo run -q -p tenon-cli -- ", "tenon ");
     let run = shell(&world, &command, &[]);

@@ -575,7 +575,7 @@ fn a_server_on_this_machine_needs_no_key() {
 
 #[test]
 fn without_credentials_the_remedies_are_named() {
-    let remedies = ["OPENAI_API_KEY", "OPENAI_BASE_URL", "--replay"];
+    let remedies = ["OPENAI_API_KEY", "OPENAI_BASE_URL", "-m local"];
     refused(tenon(), 41, &remedies);
     refused(tenon().env("OPENAI_API_KEY", "").env("GEMINI_API_KEY", " "), 41, &remedies);
     refused(tenon().args(["-m", "openai/x"]), 41, &["`OPENAI_API_KEY` is not set"]);
@@ -587,7 +587,7 @@ fn without_credentials_the_remedies_are_named() {
 fn names_that_are_no_providers_of_this_version() {
     let keys = || tenon().env("OPENAI_API_KEY", "k").env("ANTHROPIC_API_KEY", "k").env("GEMINI_API_KEY", "k");
     for (model, expected) in
-        [("local", &["embedded model", "not in this version"][..]), ("replay", &["--replay FILE"])]
+        [("local/nobody", &["embedded model", "smollm2-135m"][..]), ("replay", &["--replay FILE"])]
     {
         refused(keys().args(["-m", model]), 52, expected);
     }

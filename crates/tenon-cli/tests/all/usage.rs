@@ -388,7 +388,7 @@ fn the_model_can_be_named_in_many_ways() {
         assert_eq!(init(&run)["model"], *model, "{args:?} {env:?}");
     }
     let unusable = [
-        (["-m", "local"], "the embedded model is not in this version"),
+        (["-m", "local/nobody"], "`nobody` is no embedded model"),
         (["-m", "replay"], "`replay` is not a model to name"),
         (["--auth-type", "nobody"], "`--auth-type nobody` names no known provider"),
     ];
@@ -790,7 +790,7 @@ fn the_doctor_says_what_works_and_what_to_do() {
          ok   settings and outputs: <home>/.tenon\n\
          ok   settings: valid\n\
          FAIL model: no credentials for any model were found\n     \
-         hint: set a key (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`), point `OPENAI_BASE_URL` to a server on this machine (`http://127.0.0.1:PORT/v1`), or replay a cassette with `--replay FILE`\n\
+         hint: set a key (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`), point `OPENAI_BASE_URL` to a server on this machine (`http://127.0.0.1:PORT/v1`), or use the small embedded model: `-m local`\n\
          ok   shell: bash\n"
     );
     let server = Server::start([]);

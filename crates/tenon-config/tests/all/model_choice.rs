@@ -197,8 +197,10 @@ fn every_protocol_of_a_server_can_be_named() {
 
 #[test]
 fn what_is_no_server_says_so() {
-    let (code, message, _) = ask(&[OPENAI]).model("local").refused();
-    assert_eq!((code, message.as_str()), (52, "the embedded model is not in this version"));
+    let embedded = |name: &str| ask(&[OPENAI]).model(name).choose().unwrap();
+    assert_eq!((embedded("local").model_id.as_str(), embedded("local").loopback), ("smollm2-135m", true));
+    assert_eq!(embedded("local/a/b.gguf").model_id, "a/b.gguf");
+    assert_eq!((embedded("local").api_key, embedded("local").base_url.as_str()), (None, ""));
     let (code, _, hint) = ask(&[OPENAI]).model("replay").refused();
     assert_eq!((code, hint.as_str()), (52, "replay a cassette with `--replay FILE`"));
 }
@@ -255,7 +257,7 @@ fn without_credentials_there_are_three_remedies() {
         assert_eq!(
             hint,
             "set a key (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`), point `OPENAI_BASE_URL` to a \
-             server on this machine (`http://127.0.0.1:8080/v1`), or replay a cassette with `--replay FILE`"
+             server on this machine (`http://127.0.0.1:8080/v1`), or use the small embedded model: `-m local`"
         );
     }
     let (code, message, _) = ask(&[]).model("openai/gpt-x").refused();
