@@ -15,7 +15,7 @@ use crate::report::{Goal, Row, Unit, print};
 use crate::search::{Searched, searches};
 use crate::serve::{LONG_STREAM_CHUNKS, Scenario, ServerProcess};
 use crate::subject::{Output, Place, Subject};
-use crate::workflow::{Work, measured};
+use crate::workflow::{Work, measured, validation};
 use crate::{Failure, Verdict};
 
 const RUNS: usize = 30;
@@ -44,6 +44,8 @@ const SEARCH_GOAL_RG: f64 = 1.5;
 /// The engine should not be seen beside a hundred model calls.
 const WORKFLOW_STEPS: usize = 100;
 const WORKFLOW_CPU_GOAL: f64 = 50e-3;
+/// Before every run, and at every key in an editor.
+const VALIDATION_GOAL: f64 = 5e-3;
 const WORKFLOW_ITEMS: usize = 1000;
 const WORKFLOW_RSS_GOAL: f64 = 150e6;
 /// Each is hundreds of exchanges already.
@@ -323,6 +325,12 @@ impl Bench<'_> {
                 Goal::Below(WORKFLOW_CPU_GOAL),
                 Unit::Time,
                 median_of(&many, cpu) - median_of(&one, cpu),
+            ),
+            row(
+                "validation of a workflow of 100 steps: wall",
+                Goal::Below(VALIDATION_GOAL),
+                Unit::Time,
+                median(validation(WORKFLOW_STEPS, self.runs.max(20))?),
             ),
             row(
                 "forEach over 1,000 items, 100 at once: peak RSS",

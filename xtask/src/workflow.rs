@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::{StreamExt, stream};
 use tenon_core::{Cancel, Delta, DeltaStream, FinishReason, ModelClient, Request, Usage};
@@ -71,6 +72,36 @@ pub fn measured(work: Work, stderr: &Path) -> Result<Sample, Failure> {
         )));
     }
     Ok(sample)
+}
+
+/// How long it takes to read and check a document of so many steps, with a schema, a condition and a template each.
+pub fn validation(steps: usize, times: usize) -> Result<Vec<f64>, Failure> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("workflow.yaml");
+    std::fs::write(&file, checked(steps))?;
+    let mut taken = Vec::with_capacity(times);
+    for _ in 0..times {
+        let began = Instant::now();
+        load(&file, &LoadOptions::default()).map_err(|error| Failure::other(error.to_string()))?;
+        taken.push(began.elapsed().as_secs_f64());
+    }
+    Ok(taken)
+}
+
+fn checked(count: usize) -> String {
+    let mut text = String::from(
+        "name: checked\nagents:\n  worker:\n    description: Works.\n    tools: [read, grep]\n    resultSchema:\n      type: object\n      additionalProperties: false\n      required: [ok]\n      properties: {ok: {type: boolean}, notes: {type: array, items: {type: string}}}\nsteps:\n",
+    );
+    for number in 0..count {
+        text.push_str(&format!("  - id: step-{number}\n    agent: worker\n"));
+        if number > 0 {
+            let before = number - 1;
+            text.push_str(&format!(
+                "    dependsOn: [step-{before}]\n    condition: steps.step-{before}.result.ok && size(steps.step-{before}.result.notes) > 0\n    instructions: Go on from ${{{{ steps.step-{before}.result.notes[0] }}}}.\n"
+            ));
+        }
+    }
+    text
 }
 
 fn steps(count: usize) -> String {

@@ -8,6 +8,7 @@
 mod budget;
 mod check;
 mod convert;
+mod plain_path;
 mod rewrite;
 mod scope;
 mod walk;
@@ -50,7 +51,7 @@ struct Compiled {
     /// As it is evaluated: steps by name, and every operation counted.
     metered: IdedExpr,
     /// As it was written, for the checks.
-    program: Program,
+    written: Written,
     depth: usize,
     moved: rewrite::Moved,
 }
@@ -71,11 +72,17 @@ impl Expression {
             message: "the expression is nested too deeply".to_owned(),
             offset: moved.original(offset),
         })?;
-        let program = parse(&text, &moved)?;
-        let metered = budget::metered(scope::by_name(program.expression()));
-        let depth = walk::depth(program.expression());
+        let written = match plain_path::read(&text) {
+            Some((tree, offsets)) => Written::Path { tree, offsets },
+            None => Written::Program(parse(&text, &moved)?),
+        };
+        let depth = walk::depth(written.tree());
+        if depth > MAX_EXPRESSION_DEPTH {
+            return Err(too_deep());
+        }
+        let metered = budget::metered(scope::by_name(written.tree()));
         let source = source.to_owned();
-        Ok(Expression { inner: Arc::new(Compiled { source, metered, program, depth, moved }) })
+        Ok(Expression { inner: Arc::new(Compiled { source, metered, written, depth, moved }) })
     }
 
     pub fn source(&self) -> &str {
@@ -132,22 +139,53 @@ impl Expression {
 
     /// What a plain path names, as it was written: numbers with their digits, keys in their order.
     fn at_path(&self, scope: &Scope) -> Option<Result<Value, CelError>> {
-        let path = scope::Path::of(self.inner.program.expression())?;
+        let path = scope::Path::of(self.tree())?;
         Some(path.value(scope))
     }
 
     /// Where a byte of the compiled text is in the text that was written.
     fn offset_of(&self, node: &IdedExpr) -> usize {
-        let offset = self.inner.program.source_info().offset_for(node.id).map_or(0, |(start, _)| start);
-        let offset = self.inner.moved.original(offset as usize);
+        let offset = self.inner.moved.original(self.inner.written.offset_of(node));
         // A field is shown at its name, not at the dot before it.
         let is_dot = self.inner.source.as_bytes().get(offset) == Some(&b'.');
         if is_dot { offset + 1 } else { offset }
     }
 
     fn tree(&self) -> &IdedExpr {
-        self.inner.program.expression()
+        self.inner.written.tree()
     }
+}
+
+/// A tree with the places of its nodes.
+enum Written {
+    Program(Program),
+    Path { tree: IdedExpr, offsets: Vec<usize> },
+}
+
+impl Written {
+    fn tree(&self) -> &IdedExpr {
+        match self {
+            Written::Program(program) => program.expression(),
+            Written::Path { tree, .. } => tree,
+        }
+    }
+
+    /// In bytes, into the rewritten text.
+    fn offset_of(&self, node: &IdedExpr) -> usize {
+        match self {
+            Written::Program(program) => {
+                program.source_info().offset_for(node.id).map_or(0, |(start, _)| start as usize)
+            }
+            Written::Path { offsets, .. } => {
+                usize::try_from(node.id).ok().and_then(|id| offsets.get(id)).copied().unwrap_or(0)
+            }
+        }
+    }
+}
+
+fn too_deep() -> CelSyntax {
+    let message = format!("the expression is nested more than {MAX_EXPRESSION_DEPTH} levels deep");
+    CelSyntax { message, offset: 0 }
 }
 
 /// The tree of a text, if it is one and not too deep.
@@ -156,8 +194,7 @@ fn parse(text: &str, moved: &rewrite::Moved) -> Result<Program, CelSyntax> {
         let program = STANDARD.compile(text).map_err(|errors| CelSyntax::of(&errors, text, moved))?;
         // A tree that is too deep is also taken apart here, where there is room for it.
         if walk::depth(program.expression()) > MAX_EXPRESSION_DEPTH {
-            let message = format!("the expression is nested more than {MAX_EXPRESSION_DEPTH} levels deep");
-            return Err(CelSyntax { message, offset: 0 });
+            return Err(too_deep());
         }
         Ok(program)
     };
@@ -281,7 +318,7 @@ impl From<ExecutionError> for CelError {
                 CelError::MissingKey { key: name[scope::STEP_PREFIX.len()..].to_owned() }
             }
             ExecutionError::IndexOutOfBounds(index) => {
-                CelError::MissingKey { key: convert::shown_index(index).to_string() }
+                CelError::MissingKey { key: convert::shown_index(index) }
             }
             // A step without a structured result has none of its fields.
             ExecutionError::NoSuchOverload(overload)

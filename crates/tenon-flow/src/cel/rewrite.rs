@@ -32,12 +32,13 @@ impl Moved {
 }
 
 pub(super) fn hyphenated_ids<'a>(source: &str, ids: impl IntoIterator<Item = &'a str>) -> (String, Moved) {
-    let mut hyphenated: Vec<&str> = ids.into_iter().filter(|id| id.contains('-')).collect();
+    if !source.contains('-') {
+        return (source.to_owned(), Moved::default());
+    }
+    let hyphenated: Vec<&str> = ids.into_iter().filter(|id| id.contains('-')).collect();
     if hyphenated.is_empty() {
         return (source.to_owned(), Moved::default());
     }
-    // The longest first: `a-b-c` is not `a-b` minus `c` when both are steps.
-    hyphenated.sort_by_key(|id| std::cmp::Reverse(id.len()));
     let mut text = String::with_capacity(source.len() + 16);
     let mut moved = Moved::default();
     let mut at = 0;
@@ -70,11 +71,12 @@ fn rewrite_code(code: &str, before: Option<char>, ids: &[&str], text: &mut Strin
         if previous.is_some_and(|c| is_word(c) || c == '.') {
             continue;
         }
-        let Some(id) = ids.iter().find(|id| {
-            tail.strip_prefix(**id).is_some_and(|after| !after.starts_with(|c: char| is_word(c) || c == '-'))
-        }) else {
-            continue;
+        let is_here = |id: &&&str| {
+            let after = tail.strip_prefix(**id);
+            after.is_some_and(|after| !after.starts_with(|c: char| is_word(c) || c == '-'))
         };
+        // `a-b-c` is not `a-b` minus `c` when both are steps.
+        let Some(id) = ids.iter().filter(is_here).max_by_key(|id| id.len()) else { continue };
         // The dot goes, the brackets come.
         text.pop();
         let replacement = format!("[\"{id}\"]");

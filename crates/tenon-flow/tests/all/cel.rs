@@ -172,6 +172,64 @@ fn ids_with_hyphens_are_ids_only_where_they_are_steps() {
     assert_eq!(hidden.evaluate_bool(&scope), Ok(true));
 }
 
+/// Paths are read without the parser; in brackets the same text goes through it.
+#[test]
+fn plain_paths_mean_what_the_parser_makes_of_them() {
+    let sources = [
+        "steps",
+        "steps.a",
+        "steps.a.result",
+        "steps.a-b.result.n",
+        "steps['a-b'].result[\"n\"]",
+        "steps.a.result.l[1]",
+        "steps.a.result.l[01]",
+        "steps.a.result.l[9999999999999999999]",
+        "steps.a.result['']",
+        "steps.a.result['a\\'b']",
+        "true",
+        "null",
+        "in",
+        "while",
+        "item.for",
+        "steps.1a",
+        "steps..a",
+        "steps.",
+        ".steps",
+        "steps.a.",
+        "steps.a[",
+        "steps.a[1",
+        "steps.a[']",
+        "steps.a['x'",
+        "steps .a",
+        "steps.a b",
+        "a.b-c",
+        "int",
+        "1",
+        "r'x'",
+        "steps.a.result.é",
+        "steps.a.result['é']",
+        "steps.a.result.l[0].x[1].y",
+        "item",
+        "item[0]",
+        "result.x",
+        "status",
+        "inputs.a.b",
+    ];
+    let result = json!({"n": 5, "l": [{"x": [0, {"y": 7}]}, 2], "é": 3});
+    let scope = Scope::new()
+        .with_step("a", step("completed", "c", Some(result.clone())))
+        .with_step("a-b", step("completed", "c", Some(result)))
+        .with_item(Arc::new(json!([4])), 0);
+    let outcome = |source: &str| {
+        Expression::compile(source, ["a", "a-b"]).ok().map(|compiled| {
+            compiled.evaluate_value(&scope).map_err(|error| matches!(error, CelError::MissingKey { .. }))
+        })
+    };
+    for source in sources {
+        assert_eq!(outcome(source), outcome(&format!("({source})")), "{source}");
+    }
+}
+
 #[test]
 fn errors_of_syntax_say_where() {
     let at = |source: &str| Expression::compile(source, ["a-b"]).unwrap_err().offset;
