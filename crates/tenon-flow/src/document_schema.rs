@@ -37,6 +37,10 @@ fn object_schema(object: &Object) -> Value {
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
+    // Only the document's own: those of loops are not counted.
+    if object.name == "workflow" {
+        schema["properties"]["steps"]["maxItems"] = json!(MAX_STEPS);
+    }
     if object.name == "loop" {
         schema["minProperties"] = json!(1);
     }
@@ -76,9 +80,7 @@ fn takes_schema(field: &Field) -> Value {
             json!({"type": "object", "propertyNames": {"pattern": ID_PATTERN}, "additionalProperties": of(object)})
         }
         Takes::Map(object) => json!({"type": "object", "additionalProperties": of(object)}),
-        Takes::List(object) => {
-            json!({"type": "array", "minItems": 1, "maxItems": MAX_STEPS, "items": of(object)})
-        }
+        Takes::List(object) => json!({"type": "array", "minItems": 1, "items": of(object)}),
     }
 }
 

@@ -3,6 +3,12 @@
 //! The reader (`parse.rs`) knows its fields from here, so do the published schema (`document_schema.rs`) and the
 //! reference; there is no second list.
 
+use Need::{Optional, Required};
+use Takes::{
+    Duration, Expression, ExpressionMap, Items, List, Map, Name, Number, OneOf, Schema, ShortText, Text,
+    TextList, TextMap, Whole,
+};
+
 /// One field of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
@@ -83,12 +89,6 @@ pub const MAX_COUNT: u64 = 1_000_000;
 const MAX_TOKENS: u64 = 1_000_000_000_000;
 const MAX_USD: f64 = 1_000_000.0;
 
-use Need::{Optional, Required};
-use Takes::{
-    Duration, Expression, ExpressionMap, Items, List, Map, Name, Number, OneOf, Schema, ShortText, Text,
-    TextList, TextMap, Whole,
-};
-
 const fn field(
     name: &'static str,
     takes: Takes,
@@ -162,7 +162,7 @@ pub static STEP: Object = Object {
             ShortText(MAX_TEXT_BYTES),
             Optional,
             "",
-            "The task; `@path` reads a file, `${{ … }}` holds an expression",
+            "The task; `@path` reads a file, `${{ … }}` holds an expression. In a loop it may be longer",
         ),
         field(
             "dependsOn",

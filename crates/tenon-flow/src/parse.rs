@@ -161,16 +161,20 @@ fn read_steps(reader: &mut Reader<'_>, fields: &Fields<'_>, scope: Scope) -> Vec
     items
         .iter()
         .enumerate()
-        .map(|(index, item)| read_step(reader, &join(&pointer, &index.to_string()), item))
+        .map(|(index, item)| read_step(reader, &join(&pointer, &index.to_string()), item, scope))
         .collect()
 }
 
-fn read_step(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> Step {
+fn read_step(reader: &mut Reader<'_>, pointer: &str, node: &Node, scope: Scope) -> Step {
     let Some(fields) = reader.object(pointer, node, &STEP) else { return Step::default() };
     Step {
         id: reader.clean_text(&fields, "id").unwrap_or_default(),
         agent: reader.some_text(&fields, "agent"),
-        instructions: reader.clean_text(&fields, "instructions").unwrap_or_default(),
+        instructions: match scope {
+            Scope::Workflow => reader.clean_text(&fields, "instructions").unwrap_or_default(),
+            // The format limits only the steps of the document itself.
+            Scope::Loop => reader.long_text(&fields, "instructions").unwrap_or_default(),
+        },
         depends_on: reader.text_list(&fields, "dependsOn"),
         context_files: reader.text_list(&fields, "contextFiles"),
         model: reader.some_text(&fields, "model"),

@@ -130,10 +130,15 @@ impl<'a> Reader<'a> {
         self.scalar_text(node, &format!("`{name}`"))
     }
 
-    /// Without controls and invisible characters, in one form, and not too long.
-    pub(super) fn clean_text(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
+    /// Without controls and invisible characters, in one form.
+    pub(super) fn long_text(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
         let text = self.text(fields, name)?;
-        let text = unicode::clean(&text).unwrap_or(text);
+        Some(unicode::clean(&text).unwrap_or(text))
+    }
+
+    /// The same, and not too long.
+    pub(super) fn clean_text(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
+        let text = self.long_text(fields, name)?;
         if let Some(Takes::ShortText(most)) = fields.takes(name)
             && text.len() > most
         {

@@ -509,6 +509,9 @@ fn what_is_too_large_is_refused() {
     let long = "x".repeat(2001);
     assert_eq!(codes(&format!("name: n\ndescription: {long}\nsteps: [{{id: a}}]")), ["too_large"]);
     assert_eq!(codes(&format!("name: n\nsteps: [{{id: a, instructions: {long}}}]")), ["too_large"]);
+    valid(&format!(
+        "name: n\nsteps: [{{id: a, loop: {{maxIterations: 1, steps: [{{id: b, instructions: {long}}}]}}}}]"
+    ));
     // Bytes, not characters.
     assert_eq!(
         codes(&format!("name: n\nsteps: [{{id: a, instructions: {}}}]", "é".repeat(1001))),
