@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::concurrent::held_memory;
 use crate::greeting::time_to_greeting;
+use crate::hints::{Hinted, hints};
 use crate::long_session;
 use crate::many::{By, ManyRuns};
 use crate::measure::{Sample, measure, peak_rss_floor};
@@ -48,6 +49,9 @@ const WORKFLOW_CPU_GOAL: f64 = 50e-3;
 const VALIDATION_GOAL: f64 = 5e-3;
 const WORKFLOW_ITEMS: usize = 1000;
 const WORKFLOW_RSS_GOAL: f64 = 150e6;
+/// Below what a typing person notices, and what they put up with once.
+const HINT_WARM_GOAL: f64 = 50e-3;
+const HINT_COLD_GOAL: f64 = 500e-3;
 /// Each is hundreds of exchanges already.
 const MANY_ROUNDS: usize = 7;
 
@@ -83,6 +87,7 @@ pub fn run(args: &[String]) -> Result<Verdict, Failure> {
     rows.extend(bench.many_in_one_process()?);
     rows.extend(bench.workflows()?);
     rows.extend(bench.searches()?);
+    rows.extend(bench.hints()?);
     // Last, when we are at our largest.
     let floor = peak_rss_floor(&place.stderr())?;
     let names: Vec<&str> = subjects.iter().map(Subject::name).collect();
@@ -356,6 +361,20 @@ impl Bench<'_> {
         Ok(vec![
             row("grep_search in 50,000 files: wall, × rg", grep),
             row("glob in 50,000 files: wall, × rg", glob),
+        ])
+    }
+
+    /// Suggestions of files in a very large tree.
+    fn hints(&self) -> Result<Vec<Row>, Failure> {
+        let Hinted { cold, warm } = hints()?;
+        let row = |what, goal, value| {
+            let mut values = vec![Some(value)];
+            values.resize(self.subjects.len(), None);
+            Row { what, goal: Goal::AtMost(goal), unit: Unit::Time, values }
+        };
+        Ok(vec![
+            row("a hint among 100,000 files: the first", HINT_COLD_GOAL, cold),
+            row("the same: one letter more", HINT_WARM_GOAL, warm),
         ])
     }
 

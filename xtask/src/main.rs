@@ -8,6 +8,7 @@
 mod bench;
 mod concurrent;
 mod greeting;
+mod hints;
 mod long_session;
 mod many;
 mod measure;

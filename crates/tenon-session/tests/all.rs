@@ -7,6 +7,8 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+#[path = "all/commands.rs"]
+mod commands;
 #[path = "all/damage.rs"]
 mod damage;
 #[path = "all/list.rs"]

@@ -45,6 +45,11 @@ fn mcp_guide() {
 }
 
 #[test]
+fn commands_guide() {
+    check_page("docs/guides/commands.md");
+}
+
+#[test]
 fn driving_guide() {
     check_page("docs/guides/driving-tenon.md");
     check_page("docs/reference/dialects.md");
