@@ -6,6 +6,7 @@ import json
 import sys
 
 from claude_agent_sdk import (
+    AgentDefinition,
     AssistantMessage,
     ClaudeAgentOptions,
     ClaudeSDKClient,
@@ -220,6 +221,35 @@ async def store(name):
     return {**outcome(after[-1]), "same session": after[-1].session_id == session}
 
 
+async def control_requests(name):
+    """Everything that a client can be asked to do between two turns."""
+    agent = AgentDefinition(description="Reviews code", prompt="You review code.", tools=["Read"])
+    async with ClaudeSDKClient(options(name, agents={"reviewer": agent})) as client:
+        await client.set_permission_mode("bypassPermissions")
+        await client.set_model("other-model")
+        usage = await client.get_context_usage()
+        servers = await client.get_mcp_status()
+        try:
+            await client.rewind_files("5e551011-0000-4000-8000-000000000000")
+            rewound = "done"
+        except Exception as error:
+            rewound = str(error)
+        await client.query("Go.")
+        seen = await until_result(client.receive_response())
+        await client.set_model(None)
+        await client.query("Go on.")
+        after = await until_result(client.receive_response())
+    init = [m.data for m in seen + after if isinstance(m, SystemMessage) and m.subtype == "init"]
+    return {
+        "mode": init[0]["permissionMode"],
+        "models": [line["model"] for line in init],
+        "agents": init[0]["agents"],
+        "usage": sorted(usage),
+        "servers": servers.get("mcpServers"),
+        "rewound": rewound,
+    }
+
+
 async def many_flags(name):
     """Everything that the options can put on the command line and that needs no file."""
     said = []
@@ -256,6 +286,7 @@ SCENARIOS = {
     "hook": hook,
     "background": background,
     "session store": store,
+    "control requests": control_requests,
     "flags": many_flags,
 }
 

@@ -235,7 +235,7 @@ impl Desk for SessionDesk<'_> {
     }
 
     fn set_model(&mut self, name: &str) -> Result<String, Failure> {
-        self.host.set_model(name)
+        self.host.set_model(Some(name))
     }
 
     fn tools(&self) -> Result<Vec<Arc<ToolSpec>>, Failure> {

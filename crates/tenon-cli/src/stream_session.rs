@@ -113,6 +113,8 @@ pub(crate) struct StreamHost {
     pub(crate) live: Result<Live, Failure>,
     /// As the process was started, but for the model, which a client may change.
     pub(crate) args: RunArgs,
+    /// What the flag said at the start.
+    first_model: Option<String>,
     pub(crate) settings: Settings,
     pub(crate) here: Surroundings,
     pub(crate) sink: Arc<dyn EventSink>,
@@ -164,6 +166,7 @@ impl StreamHost {
         StreamHost {
             live: common.agent.map(|(agent, parts)| Live { agent, parts }),
             args: common.args.clone(),
+            first_model: common.args.model.clone(),
             settings: common.settings,
             here: common.here.clone(),
             sink: common.sink,
@@ -311,8 +314,9 @@ impl Host for StreamHost {
         self.set_up(wanted)
     }
 
-    fn set_model(&mut self, name: &str) -> Result<String, Failure> {
-        self.rebuild(RunArgs { model: Some(name.to_owned()), ..self.args.clone() })?;
+    fn set_model(&mut self, name: Option<&str>) -> Result<String, Failure> {
+        let model = name.map_or_else(|| self.first_model.clone(), |name| Some(name.to_owned()));
+        self.rebuild(RunArgs { model, ..self.args.clone() })?;
         Ok(self.live()?.agent.info.model.clone())
     }
 

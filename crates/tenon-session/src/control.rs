@@ -45,7 +45,7 @@ impl<H: Host> Session<H> {
             }
             ControlRequest::SetModel { model } => {
                 let answer = |model| json!({ "subtype": "set_model", "model": model });
-                self.host.set_model(model).map(answer).into()
+                self.host.set_model(model.as_deref()).map(answer).into()
             }
             ControlRequest::SetPermissionMode { mode } => {
                 let answer = |()| json!({ "subtype": "set_permission_mode", "status": "updated", "mode": mode.name() });

@@ -68,7 +68,7 @@ pub trait Host: Send {
     fn hint(&mut self, hint: Hint, replies: &Replies);
     fn cancel_hint(&mut self, prompt_id: Option<&str>);
     fn initialize(&mut self, wanted: &Initialize) -> Result<serde_json::Value, Failure>;
-    fn set_model(&mut self, model: &str) -> Result<String, Failure>;
+    fn set_model(&mut self, model: Option<&str>) -> Result<String, Failure>;
     fn set_mode(&mut self, mode: ApprovalMode) -> Result<(), Failure>;
     /// Everything else that is asked of what the host knows and has.
     fn control(&mut self, request: &ControlRequest, history: &[Message]) -> Answer;

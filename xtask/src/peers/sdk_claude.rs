@@ -107,6 +107,13 @@ fn in_python() -> Vec<Scenario> {
                     && seen.was_sent(1, "Once upon a time.")
             },
         ),
+        Scenario::new("control requests", [reply().text("One."), reply().text("Two.")], |seen| {
+            seen.saw["mode"] == "yolo"
+                && seen.saw["models"] == json!(["other-model", "test-model"])
+                && seen.saw["agents"].to_string().contains("reviewer")
+                && seen.saw["servers"] == json!([])
+                && seen.saw["rewound"].as_str().is_some_and(|why| !why.is_empty() && why != "done")
+        }),
         Scenario::new("flags", [reply().text("Hello.")], |seen| {
             let warned = |flag: &str| seen.saw["warnings"].to_string().matches(flag).count() == 1;
             seen.saw["result"] == "Hello."

@@ -15,7 +15,8 @@ pub enum ControlRequest {
     Interrupt,
     ContinueLastTurn,
     SetModel {
-        model: String,
+        /// `None` is the one that the session began with.
+        model: Option<String>,
     },
     SetPermissionMode {
         mode: ApprovalMode,
@@ -96,9 +97,11 @@ fn of_subtype(subtype: &str, fields: &Map<String, Value>) -> Result<ControlReque
         "initialize" => ControlRequest::Initialize(Box::new(initialize(fields)?)),
         "interrupt" => ControlRequest::Interrupt,
         "continue_last_turn" => ControlRequest::ContinueLastTurn,
-        "set_model" => match text(fields, "model")?.filter(|model| !model.trim().is_empty()) {
-            Some(model) => ControlRequest::SetModel { model },
-            None => return Err(InputError::new("`set_model` needs a `model`")),
+        "set_model" => match text(fields, "model")? {
+            Some(model) if model.trim().is_empty() => {
+                return Err(InputError::new("`set_model` needs a `model`"));
+            }
+            model => ControlRequest::SetModel { model },
         },
         "set_permission_mode" => {
             let mode = needed(fields, &["mode"])?;

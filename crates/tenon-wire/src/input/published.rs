@@ -381,9 +381,11 @@ enum Request {
     Interrupt,
     /// Goes on where an interrupted turn stopped.
     ContinueLastTurn,
+    /// Without a model: the one that the session began with.
     SetModel {
-        #[schemars(schema_with = "some_words")]
-        model: String,
+        #[serde(default)]
+        #[schemars(schema_with = "some_words_or_null")]
+        model: Option<String>,
     },
     SetPermissionMode {
         #[schemars(schema_with = "modes")]
@@ -518,6 +520,10 @@ fn modes(_: &mut SchemaGenerator) -> Schema {
 
 fn some_words(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "pattern": "\\S" })
+}
+
+fn some_words_or_null(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["string", "null"], "pattern": "\\S" })
 }
 
 fn base64(_: &mut SchemaGenerator) -> Schema {

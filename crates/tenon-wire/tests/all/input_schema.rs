@@ -208,7 +208,7 @@ fn wrong_lines_are_neither() {
         json!({"type": "user", "message": {"content": [{"type": "image_url", "image_url": "https://x/y.png"}]}}),
         json!({"type": "user", "message": {"content": [{"type": "file_data", "file_uri": "gs://x/y"}]}}),
         json!({"type": "control_request"}),
-        json!({"type": "control_request", "request_id": "r", "request": {"subtype": "set_model"}}),
+        json!({"type": "control_request", "request_id": "r", "request": {"subtype": "set_model", "model": " "}}),
         json!({"type": "control_request", "request_id": "r", "request": {"subtype": "set_permission_mode", "mode": "x"}}),
         json!({"type": "control_request", "request_id": "r", "request": {"subtype": "mcp_toggle", "serverName": "s"}}),
         json!({"type": "control_response"}),
