@@ -40,7 +40,7 @@ pub struct FlowRunArgs {
     /// All of them: a JSON object
     #[arg(long, value_name = "JSON|@FILE", help_heading = "Workflow")]
     pub inputs: Option<String>,
-    /// The run's own id [default: `run_` and 16 digits]
+    /// The run's own id, instead of a random one
     #[arg(long, value_name = "ID", help_heading = "Workflow")]
     pub run_id: Option<String>,
     /// Steps at a time, where the document does not say [default: 5]

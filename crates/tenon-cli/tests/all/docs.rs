@@ -102,6 +102,12 @@ fn workflows_guide() {
 }
 
 #[test]
+fn running_workflows_guide() {
+    check_page("docs/guides/running-workflows.md");
+    check_page("docs/reference/flow-events.md");
+}
+
+#[test]
 fn concepts() {
     check_page("docs/concepts/command-rules.md");
     check_page("docs/concepts/contract.md");

@@ -20,6 +20,7 @@ fn the_command_line_page_lists_every_flag_with_its_default() {
         &["doctor", "--help"],
         &["mcp", "list", "--help"],
         &["mcp", "serve", "--help"],
+        &["flow", "run", "--help"],
     ] {
         let run = super::tenon().args(command).run();
         help.extend(flags_of_help(&run.assert_code(0).stdout));
