@@ -13,9 +13,9 @@ use crate::stderr::line;
 use crate::{session_mirror, who_is_asked};
 
 /// Commands that tenon has, and those it will have.
-const COMMANDS: [&str; 9] =
-    ["schema", "local", "sessions", "trust", "mcp", "doctor", "completions", "man", "help"];
-const LATER_COMMANDS: [&str; 2] = ["flow", "goal"];
+const COMMANDS: [&str; 10] =
+    ["flow", "schema", "local", "sessions", "trust", "mcp", "doctor", "completions", "man", "help"];
+const LATER_COMMANDS: [&str; 1] = ["goal"];
 /// A bare word is taken for a typo of a command if at most one letter in three differs, and never more
 /// than two: `hello` is not `help`.
 const TYPO_DISTANCE: usize = 2;
