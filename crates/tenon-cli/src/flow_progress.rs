@@ -91,7 +91,7 @@ impl Progress {
             FlowEventData::StepStart(start) => {
                 let counted = start.items.or(start.max_iterations).map(|of| (0, of));
                 let agent = event.agent.clone();
-                if self.style == Style::Lines {
+                if self.style == Style::Lines && self.is_told(step) {
                     let by = agent.as_deref().map(|agent| format!(" ({agent})")).unwrap_or_default();
                     self.say(&mut state, &format!("step {step}: started{by}"));
                 }
@@ -110,7 +110,9 @@ impl Progress {
             }
             FlowEventData::StepEnd(report) => {
                 state.running.remove(step);
-                self.say(&mut state, &ended(step, report));
+                if self.is_told(step) || report.status != StepStatus::Completed {
+                    self.say(&mut state, &ended(step, report));
+                }
             }
             FlowEventData::StepSkipped(skipped) => {
                 self.say(
@@ -189,6 +191,11 @@ impl Progress {
         if let Some(running) = state.running.get_mut(step) {
             running.doing = doing;
         }
+    }
+
+    /// Items of a loop are many: those that go well are counted, and told only to those who want to hear everything.
+    fn is_told(&self, step: &str) -> bool {
+        self.reporter.level == Level::Verbose || !step.contains('[')
     }
 
     /// A line that stays.

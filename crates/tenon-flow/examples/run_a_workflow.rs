@@ -2,6 +2,7 @@
 //! run_a_workflow`. The model here answers from a script, so nothing leaves this process.
 
 use std::error::Error;
+use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
@@ -98,9 +99,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let steps = outcome.by_id();
     assert_eq!(steps["test"].status, StepStatus::Completed);
     let result = steps["test"].result.as_ref().ok_or("no result")?.to_value();
-    println!("passed={} {}: {}", result["passed"], result["summary"], steps["test"].content.trim());
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "passed={} {}: {}", result["passed"], result["summary"], steps["test"].content.trim())?;
     if let Ok(names) = names.0.lock() {
-        println!("events: {}", names.join(" "));
+        writeln!(out, "events: {}", names.join(" "))?;
     }
     Ok(())
 }
