@@ -4,6 +4,7 @@
 //! What they install is kept in `target/peers` and used again.
 
 mod checks;
+mod embedded;
 mod every_wire;
 mod full_counts;
 mod llama;
@@ -91,6 +92,11 @@ const JOBS: &[Job] = &[
         name: "promotions",
         what: "1,000 commands put in the background leave nothing behind",
         run: promotions::run,
+    },
+    Job {
+        name: "embedded",
+        what: "the embedded model's weights, its examples, and llama.cpp on the same files",
+        run: embedded::run,
     },
     Job { name: "real-server", what: "the binary with llama.cpp's own server", run: real_server::run },
 ];

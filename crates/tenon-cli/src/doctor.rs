@@ -5,7 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
-use tenon_config::{ModelFlags, ProjectTrust, Sources, Surroundings, choose_model};
+use tenon_config::{ModelFlags, ProjectTrust, Sources, Surroundings, Wire, choose_model};
 use tenon_core::Failure;
 use tenon_model::shown_url;
 use tenon_tools::KernelSupport;
@@ -25,7 +25,8 @@ pub struct Finding {
 
 pub fn main(report: Option<&Path>) -> u8 {
     let here = surroundings::collect(None);
-    let findings = [version(), home(&here), settings(&here), model(&here), shell(&here), sandbox()];
+    let findings =
+        [version(), home(&here), settings(&here), model(&here), embedded(&here), shell(&here), sandbox()];
     let mut text = String::new();
     for Finding { ok, what, advice } in &findings {
         // Writing to a string cannot fail.
@@ -99,6 +100,7 @@ fn model(here: &Surroundings) -> Finding {
         return fail("model: not looked at, because the settings are not valid", None);
     };
     match choose_model(ModelFlags::default(), &loaded.settings, &here.env) {
+        Ok(choice) if choice.wire == Wire::Local => ok(format!("model: `local/{}`", choice.model_id)),
         Ok(choice) => {
             let key = if choice.api_key.is_some() { "with a key" } else { "without a key" };
             let what = format!(
@@ -122,6 +124,11 @@ fn model(here: &Surroundings) -> Finding {
             fail(format!("model: {}", failure.message), failure.hint)
         }
     }
+}
+
+/// Not needed by those who have a key; so that it is not here is no failure.
+fn embedded(here: &Surroundings) -> Finding {
+    ok(format!("embedded model: {}", crate::local::on_this_machine(here)))
 }
 
 fn reachable(base_url: &str) -> Result<(), String> {

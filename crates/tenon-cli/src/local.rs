@@ -120,6 +120,23 @@ pub fn store(here: &Surroundings) -> Option<Store> {
     here.tenon_home.as_ref().map(|home| Store::new(home.join("models")))
 }
 
+/// For `tenon doctor`: which weights are here, or how they would come.
+pub fn on_this_machine(here: &Surroundings) -> String {
+    let Some(store) = store(here) else { return "there is no folder for weights".to_owned() };
+    let known = tenon_local::entries();
+    let found = known.iter().filter_map(|entry| Some((entry, store.installed(entry)?)));
+    let found: Vec<String> = found
+        .map(|(entry, installed)| format!("`{}` ({} MB)", entry.name, installed.bytes / 1_000_000))
+        .collect();
+    match (found.is_empty(), known.first()) {
+        (false, _) => format!("{} is here, for `-m local`", found.join(", ")),
+        (true, Some(entry)) => {
+            format!("not here yet; `-m local` or `tenon local pull` downloads {} MB", entry.bytes / 1_000_000)
+        }
+        (true, None) => "none is known".to_owned(),
+    }
+}
+
 pub fn no_home() -> Failure {
     Failure::new(ErrorClass::Config, "there is no folder for the weights of a model")
         .hint("set `TENON_HOME` or `HOME`")

@@ -30,6 +30,10 @@ fn absent() -> Failure {
         .hint("build it with the cargo feature `local`, or use a model server: `--model ollama/…`")
 }
 
+pub fn on_this_machine(_here: &Surroundings) -> String {
+    "not in this build".to_owned()
+}
+
 impl Local {
     pub fn new(_args: &RunArgs, _here: &Surroundings, _started_in: PathBuf) -> Local {
         Local

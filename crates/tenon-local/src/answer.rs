@@ -39,7 +39,7 @@ pub(crate) enum NoAnswer {
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) text: String,
-    pub(crate) tokens: usize,
+    pub(crate) tokens: Vec<u32>,
     pub(crate) ending: AnswerEnd,
 }
 
@@ -109,7 +109,7 @@ impl Loaded {
             None => writing.prose(engine)?,
         };
         writing.tell_rest();
-        Ok(Answer { text: writing.text, tokens: writing.written.len(), ending })
+        Ok(Answer { text: writing.text, tokens: writing.written, ending })
     }
 }
 

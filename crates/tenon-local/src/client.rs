@@ -290,7 +290,7 @@ impl Asking<'_> {
     }
 
     fn finish(&self, answers: &[Answer], reason: FinishReason) {
-        let output: usize = answers.iter().map(|answer| answer.tokens).sum();
+        let output: usize = answers.iter().map(|answer| answer.tokens.len()).sum();
         let (input, output) = (self.prompt.len() as u64, output as u64);
         self.out.give(Delta::Usage(Usage { input, output, total: input + output, ..Usage::default() }));
         let cut = answers.last().is_some_and(|answer| answer.ending == AnswerEnd::Cut);
