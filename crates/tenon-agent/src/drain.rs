@@ -23,8 +23,8 @@ use crate::turn_loop::Run;
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// After an accepted answer: time for stopped work to say that it has ended, not for more work.
 const CAPTURE_HOLDBACK: Duration = Duration::from_millis(500);
-/// After any other end: commands that ignore a signal are killed well before this.
-const END_OF_RUN: Duration = Duration::from_secs(5);
+/// After any other end, unless settings say otherwise: commands that ignore a signal are killed well before this.
+const DEFAULT_SHUTDOWN: Duration = Duration::from_secs(5);
 /// One piece of news: the answer of an agent is at most 32,000 characters, and a line or two around it.
 const MAX_NOTICE_CHARS: usize = 34_000;
 /// All news of one drain turn; what does not fit waits for the next.
@@ -37,6 +37,8 @@ pub struct Background {
     pub schedules: Schedules,
     /// All waiting of the run together, so that a schedule that comes again and again cannot keep it alive.
     pub wait: Duration,
+    /// How long the end of the run waits for stopped work to end.
+    pub shutdown: Duration,
     pub(crate) news: Arc<News>,
     /// The news of background agents, by task: where messages to them go.
     pub(crate) agents: Arc<Mutex<HashMap<String, Arc<News>>>>,
@@ -51,6 +53,7 @@ impl Background {
             tasks: Tasks::new(ids),
             schedules,
             wait,
+            shutdown: DEFAULT_SHUTDOWN,
             news: Arc::default(),
             agents: Arc::default(),
             door: Arc::new(AtomicBool::new(true)),
@@ -66,7 +69,7 @@ impl Background {
     /// The session is over: what still works is stopped, and clients are told how each task ended.
     pub async fn end(&self, sink: Arc<dyn EventSink>, ids: Arc<IdSource>) {
         self.news.close_for_good();
-        self.tasks.shut_down(END_OF_RUN).await;
+        self.tasks.shut_down(self.shutdown).await;
         let emitter = Emitter::new(sink, ids, None);
         while let Some(event) = self.tasks.try_next() {
             take_in(event, &self.news, &emitter);
@@ -291,7 +294,7 @@ impl Run<'_> {
         }
         let deadline = match ending {
             Ending::Success(success) if success.payload.is_some() => CAPTURE_HOLDBACK,
-            _ => END_OF_RUN,
+            _ => self.agent.background.shutdown,
         };
         background.tasks.shut_down(deadline).await;
         self.take_in_tasks();

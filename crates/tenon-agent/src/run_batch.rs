@@ -190,6 +190,11 @@ impl Run<'_> {
                         }
                     }
                     PermissionReply::Deny { message } => Ok(self.denied(call, &message, Some(hint))),
+                    PermissionReply::CarriedOut { content } => {
+                        self.agent.limits.before_tool_call(self.agent.lineage.tool_calls())?;
+                        self.begin_call(call, Decision::Accept).await?;
+                        Ok(Done::at_once(ToolOutcome::ok(content)))
+                    }
                 }
             }
             Step::Refuse(Refusal::Denied { reason, hint }) => Ok(self.denied(call, reason, hint.as_deref())),

@@ -131,8 +131,11 @@ impl AgentTemplate {
             Folder::Other { path, own_tools } => (path, own_tools),
         };
         // Schedules belong to the run itself.
-        let background =
-            Background { wait: self.background.wait, ..Background::plain(Arc::clone(&self.ids)) };
+        let background = Background {
+            wait: self.background.wait,
+            shutdown: self.background.shutdown,
+            ..Background::plain(Arc::clone(&self.ids))
+        };
         for tool in own_tools(&background.tasks) {
             registry.replace(tool);
         }

@@ -30,9 +30,6 @@ use crate::schema_mode::{Asking, Form, Offer};
 use crate::terminal::{accepted, rejected, skipped, terminal_spec};
 use crate::{Background, Emitter, Limits, Lineage, Replay, SchemaMode, Stop};
 
-/// How long a stopped run may take to put its things away before it is dropped.
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
-
 /// Everything one run needs. A session keeps one and runs a clone of it for every turn.
 #[derive(Clone)]
 pub struct Agent {
@@ -286,7 +283,7 @@ impl<'a> Run<'a> {
             }
         }
         let reason = Box::new(stop.failure());
-        match tokio::time::timeout(SHUTDOWN_DEADLINE, drive).await {
+        match tokio::time::timeout(background.shutdown, drive).await {
             // What was accepted before the stop stays accepted.
             Ok(Ok(success)) => Ending::Success(success),
             Ok(Err(failure)) if failure.class == reason.class => Ending::Failure(failure),

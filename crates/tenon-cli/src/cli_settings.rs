@@ -11,13 +11,6 @@ use tenon_tools::{PermissionOptions, Permissions, Rule, RuleError, Selection, sp
 
 use crate::args::RunArgs;
 
-/// Settings that this version does not act on, each with a warning.
-pub fn unsupported(settings: &Settings) -> Vec<String> {
-    let idle = [("timeouts.shutdown", settings.timeouts.shutdown.is_some())];
-    let given = idle.iter().filter(|(_, given)| *given);
-    given.map(|(key, _)| format!("`{key}` of the settings has no effect in this version")).collect()
-}
-
 pub fn limits(args: &RunArgs, settings: &Settings) -> Result<Limits, Failure> {
     let from_settings = &settings.limits;
     Ok(Limits {

@@ -154,7 +154,6 @@ impl Plan<'_> {
         let args = self.args;
         let started_in = surroundings::started_in();
         let settings = &self.loaded.settings;
-        warnings.extend(cli_settings::unsupported(settings));
         let limits = cli_settings::limits(args, settings)?;
         let contract = self.contract(&started_in, warnings)?;
         let cwd = self.here.cwd.canonicalize().unwrap_or_else(|_| self.here.cwd.clone());

@@ -121,6 +121,10 @@ impl Lines for Stdout {
         self.shared.lock().encoder.name_next_turn(prompt_id);
     }
 
+    fn control_error(&self, message: String) {
+        self.shared.lock().encoder.control_error(message);
+    }
+
     fn blocked(&self) -> Option<BoxFut<'_, ()>> {
         self.shared.waits_for_reader(MAX_QUEUED_FOR_REPLIES)
     }

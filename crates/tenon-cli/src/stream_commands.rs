@@ -183,7 +183,7 @@ impl StreamHost {
     }
 
     /// Models that the settings name, as they are asked for.
-    fn known_models(&self) -> Vec<String> {
+    pub(crate) fn known_models(&self) -> Vec<String> {
         let mut names = Vec::new();
         for (provider, settings) in &self.settings.providers {
             names.extend(settings.models.iter().map(|model| format!("{provider}/{model}")));

@@ -4,17 +4,22 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tenon_core::{Effort, ErrorClass, Failure, McpStatus, Message, Reasoning};
+use tenon_agent::Memory;
+use tenon_config::{Place, model_facts};
+use tenon_core::{Effort, ErrorClass, Failure, McpStatus, Message, Reasoning, ToolSpec};
 use tenon_session::Answer;
 use tenon_tools::{McpReport, StoppedBy};
 use tenon_wire::input::ControlRequest;
 
+use crate::command_kit::Kit;
 use crate::mcp::Mcp;
 use crate::stream_session::{Live, StreamHost};
 
 impl StreamHost {
     pub(crate) fn answer(&mut self, request: &ControlRequest, history: &[Message]) -> Answer {
         let usage = self.usage();
+        let models = self.available_models();
+        let memory = self.memory_files();
         let commands = self.command_names();
         let live = match self.live() {
             Ok(live) => live,
@@ -24,13 +29,8 @@ impl StreamHost {
             ControlRequest::SupportedCommands => {
                 Ok(json!({ "subtype": "supported_commands", "commands": commands })).into()
             }
-            ControlRequest::GetContextUsage => Ok(context_usage(live, history)).into(),
+            ControlRequest::GetContextUsage => Ok(context_usage(live, &memory, history)).into(),
             ControlRequest::GetAvailableModels => {
-                let model = &live.agent.info.model;
-                let models = [json!({
-                    "id": model, "label": model,
-                    "contextWindowSize": live.agent.models.facts(model).max_input,
-                })];
                 Ok(json!({ "subtype": "get_available_models", "models": models })).into()
             }
             ControlRequest::GetUsageInfo => Ok(usage).into(),
@@ -86,13 +86,58 @@ impl StreamHost {
         }
     }
 
+    /// What this process has used: nobody here knows of others.
     fn usage(&self) -> Value {
         let used = self.used;
+        let models: Map<String, Value> = self
+            .by_model
+            .iter()
+            .map(|(name, model)| {
+                let told = json!({
+                    "requests": model.requests, "errors": model.errors,
+                    "input_tokens": model.usage.input, "output_tokens": model.usage.output,
+                    "cache_read_tokens": model.usage.cache_read, "cost_usd": model.cost.usd(),
+                });
+                (name.clone(), told)
+            })
+            .collect();
         json!({
-            "subtype": "get_usage_info", "turns": self.turns,
+            "subtype": "get_usage_info", "range": "process", "turns": self.turns,
             "input_tokens": used.input, "output_tokens": used.output, "total_tokens": used.total,
-            "total_cost_usd": self.cost_usd,
+            "cache_read_tokens": used.cache_read, "total_cost_usd": self.cost_usd, "models": models,
         })
+    }
+
+    /// Standing instructions, and how much of the context each takes.
+    fn memory_files(&self) -> Vec<Value> {
+        let memory = self.kit.as_ref().map(Kit::memory).unwrap_or_default();
+        let file = |file: &Memory| json!({ "path": file.name, "tokens": tenon_agent::estimate_tokens(&file.text, &[], &[]) });
+        memory.iter().map(file).collect()
+    }
+
+    /// The model that is asked, those that take its place, and those that the settings name.
+    fn available_models(&self) -> Vec<Value> {
+        let Ok(live) = &self.live else { return Vec::new() };
+        let current = live.agent.info.model.clone();
+        let mut names = vec![current.clone()];
+        names.extend(self.args.fallback_model.iter().cloned());
+        names.extend(self.known_models());
+        let mut seen = Vec::new();
+        let mut models = Vec::new();
+        for name in names {
+            let (provider, id) = name.split_once('/').unwrap_or(("", &name));
+            if seen.contains(&id.to_owned()) && name != current {
+                continue;
+            }
+            seen.push(id.to_owned());
+            let known = live.agent.models.facts(&name).max_input;
+            let window = known.or_else(|| model_facts(&self.settings, provider, id, Place::Remote).max_input);
+            models.push(json!({
+                "id": name, "label": name, "capabilities": ["tools"], "contextWindowSize": window,
+                "isCurrent": name == current,
+            }));
+        }
+        models
     }
 }
 
@@ -113,14 +158,41 @@ impl Live {
     }
 }
 
-fn context_usage(live: &Live, history: &[Message]) -> Value {
+/// As both SDKs read it. Nothing here was counted by a provider.
+fn context_usage(live: &Live, memory: &[Value], history: &[Message]) -> Value {
     let agent = &live.agent;
-    let facts = agent.models.facts(&agent.info.model);
+    let tokens = |system: &str, tools: &[Arc<ToolSpec>], history: &[Message]| {
+        tenon_agent::estimate_tokens(system, tools, history)
+    };
     let tools = agent.registry.specs();
+    let (of_servers, built_in): (Vec<_>, Vec<_>) =
+        tools.iter().cloned().partition(|tool| tool.name.starts_with("mcp__"));
+    let listed = |tools: &[Arc<ToolSpec>]| -> Vec<Value> {
+        let tool = |tool: &Arc<ToolSpec>| json!({ "name": tool.name, "tokens": tokens("", &[Arc::clone(tool)], &[]) });
+        tools.iter().map(tool).collect()
+    };
+    let parts = [
+        ("systemPrompt", tokens(&agent.system, &[], &[])),
+        ("builtinTools", tokens("", &built_in, &[])),
+        ("mcpTools", tokens("", &of_servers, &[])),
+        ("messages", tokens("", &[], history)),
+    ];
+    let total: u64 = parts.iter().map(|(_, tokens)| tokens).sum();
+    let window = agent.models.facts(&agent.info.model).max_input;
+    let percentage = window.filter(|window| *window > 0).map(|window| total as f64 * 100.0 / window as f64);
+    let breakdown: Map<String, Value> =
+        parts.iter().map(|(name, tokens)| ((*name).to_owned(), json!(tokens))).collect();
+    let categories: Vec<Value> = parts
+        .iter()
+        .map(|(name, tokens)| json!({ "name": name, "tokens": tokens, "color": "default" }))
+        .collect();
+    let agents: Vec<Value> = agent.info.agents.iter().map(|name| json!({ "agentType": name })).collect();
     json!({
-        "subtype": "get_context_usage", "modelName": agent.info.model,
-        "totalTokens": tenon_agent::estimate_tokens(&agent.system, &tools, history),
-        "contextWindowSize": facts.max_input, "builtinTools": agent.registry.names(), "isEstimated": true,
+        "subtype": "get_context_usage", "modelName": agent.info.model, "model": agent.info.model,
+        "totalTokens": total, "contextWindowSize": window, "maxTokens": window, "rawMaxTokens": window,
+        "percentage": percentage, "breakdown": breakdown, "categories": categories,
+        "builtinTools": listed(&built_in), "mcpTools": listed(&of_servers), "memoryFiles": memory,
+        "agents": agents, "isAutoCompactEnabled": agent.compact_at < 1.0, "isEstimated": true,
     })
 }
 

@@ -7,14 +7,15 @@
 //! What a client sets up when it begins is in `stream_initialize.rs`, what it asks for later in
 //! `stream_control.rs`, how it changes to another session in `stream_sessions.rs`.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use tenon_agent::{Agent, OwnTools, SessionEnd, Stop, Subagents};
 use tenon_config::{AgentFile, Settings, Surroundings};
 use tenon_core::{
-    ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, Id, IdSource, Message, Outcome, Part, Sampling,
-    Secrets, Usage,
+    ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, Id, IdSource, Message, ModelMetrics, Outcome, Part,
+    Sampling, Secrets, Usage,
 };
 use tenon_session::{
     Answer, Closed, Commanded, Conversation, Deadlines, Hints, Host, Incoming, Later, Lines, Mirror, Peer,
@@ -121,6 +122,7 @@ pub(crate) struct StreamHost {
     pub(crate) ids: Arc<IdSource>,
     pub(crate) turns: u64,
     pub(crate) used: Usage,
+    pub(crate) by_model: BTreeMap<String, ModelMetrics>,
     pub(crate) cost_usd: Option<f64>,
     pub(crate) record: Record,
     pub(crate) reporter: Reporter,
@@ -173,6 +175,7 @@ impl StreamHost {
             ids: common.ids,
             turns: 0,
             used: Usage::default(),
+            by_model: BTreeMap::new(),
             cost_usd: Some(0.0),
             record: common.record,
             reporter: common.reporter,
@@ -335,6 +338,9 @@ impl Host for StreamHost {
     fn turn_ended(&mut self, outcome: &Arc<Outcome>) {
         self.turns += 1;
         self.used.add(outcome.usage());
+        for (name, model) in &outcome.metrics.models {
+            self.by_model.entry(name.clone()).or_default().merge(model);
+        }
         // One turn of unknown price makes the sum unknown.
         self.cost_usd = self.cost_usd.zip(outcome.cost_usd).map(|(sum, more)| sum + more);
         self.record.lock().unwrap_or_else(PoisonError::into_inner).last = Some(Arc::clone(outcome));

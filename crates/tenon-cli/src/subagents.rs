@@ -22,7 +22,9 @@ const DEPTHS: std::ops::RangeInclusive<u32> = 1..=100;
 pub fn background(settings: &Settings, ids: &Arc<IdSource>) -> Background {
     let schedules = Schedules::new(Arc::new(LocalClock), Arc::clone(ids));
     let wait = settings.tasks.wait_ms.map_or(DEFAULT_WAIT, Duration::from_millis);
-    Background::new(Arc::clone(ids), schedules, wait)
+    let mut background = Background::new(Arc::clone(ids), schedules, wait);
+    background.shutdown = settings.timeouts.shutdown();
+    background
 }
 
 /// What helpers are made of, besides what they have from the agent they help.

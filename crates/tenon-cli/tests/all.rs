@@ -21,6 +21,8 @@ mod contract;
 mod contract_schemas;
 #[path = "all/contract_siblings.rs"]
 mod contract_siblings;
+#[path = "all/control.rs"]
+mod control;
 #[path = "all/diagnostics.rs"]
 mod diagnostics;
 #[path = "all/dialects.rs"]

@@ -78,6 +78,10 @@ pub enum PermissionReply {
     Deny {
         message: String,
     },
+    /// Whoever was asked carried the call out; this is what came of it.
+    CarriedOut {
+        content: String,
+    },
 }
 
 #[derive(Clone, Debug)]

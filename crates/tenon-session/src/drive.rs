@@ -26,6 +26,9 @@ use tokio::sync::mpsc;
 use crate::later::{Answer, Later};
 use crate::{CommandAnswer, ControlChannel, Lines, Peer, Teller};
 
+/// What a client may put into the model's context as the result of a call: about 8,000 tokens.
+const MAX_CLIENT_RESULT_CHARS: usize = 32_000;
+
 /// What the session is driven by.
 #[derive(Debug)]
 pub enum Incoming {
@@ -254,7 +257,9 @@ impl<H: Host> Session<H> {
         self.speaks(turn.protocol_version.as_deref())?;
         match &turn.origin {
             TurnOrigin::ToolResponse { call_id } => {
-                self.input_error(number, &format!("no call `{call_id}` waits for an answer"));
+                if !self.peer.carried_out(call_id, told_by_client(&turn.parts)) {
+                    self.input_error(number, &format!("no call `{call_id}` waits for an answer"));
+                }
             }
             TurnOrigin::User | TurnOrigin::System => {
                 let is_blank = turn.command.is_none()
@@ -448,6 +453,21 @@ async fn next_line(input: &mut mpsc::Receiver<Incoming>, lines: &dyn Lines) -> O
         caught_up.await;
     }
     input.recv().await
+}
+
+/// What came of a call that the client carried out, as the model is told it.
+fn told_by_client(parts: &[InputPart]) -> String {
+    let texts = parts.iter().map(|part| match part {
+        InputPart::Text(text) => text.clone(),
+        InputPart::FunctionResponse { response: serde_json::Value::String(text), .. } => text.clone(),
+        InputPart::FunctionResponse { response, .. } => response.to_string(),
+        InputPart::File(_) => "(a file, which cannot be the result of a call)".to_owned(),
+    });
+    let text = texts.collect::<Vec<_>>().join("\n");
+    match text.char_indices().nth(MAX_CLIENT_RESULT_CHARS) {
+        None => text,
+        Some((end, _)) => format!("{}\n[… the rest was left out …]", &text[..end]),
+    }
 }
 
 /// Why a client's own interruption ends a turn.

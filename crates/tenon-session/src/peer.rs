@@ -22,11 +22,16 @@ pub trait Lines: Send + Sync {
     fn line(&self, line: Vec<u8>);
     /// The id that the client gave the turn that begins next.
     fn next_turn(&self, _prompt_id: &str) {}
+    /// A question to the client went wrong, for clients that are told in the result.
+    fn control_error(&self, _message: String) {}
     /// A client that does not read what it is answered: the future ends when it has caught up.
     fn blocked(&self) -> Option<BoxFut<'_, ()>> {
         None
     }
 }
+
+/// The key under which the result of a call comes instead of a permission.
+const CARRIED_OUT: &str = "tool_response";
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +47,16 @@ pub struct Peer {
     state: Mutex<State>,
 }
 
+/// A question that waits for its answer.
+struct Waiting {
+    answer: oneshot::Sender<Result<Value, String>>,
+    /// The call that it is about, when it may be carried out by the client.
+    call_id: Option<String>,
+}
+
 struct State {
     replies: Replies,
-    pending: HashMap<String, oneshot::Sender<Result<Value, String>>>,
+    pending: HashMap<String, Waiting>,
     deadlines: Deadlines,
     /// The client has closed its side: nobody answers any more.
     closed: bool,
@@ -84,7 +96,22 @@ impl Peer {
     /// An answer has come. Whether anybody waited for it.
     pub fn answer(&self, id: &str, reply: Result<Value, String>) -> bool {
         let waiting = self.state().pending.remove(id);
-        waiting.is_some_and(|waiting| waiting.send(reply).is_ok())
+        let is_wanted = waiting.is_some_and(|waiting| waiting.answer.send(reply).is_ok());
+        if !is_wanted {
+            self.lines.control_error(format!("an answer to `{id}` came too late, or nobody asked"));
+        }
+        is_wanted
+    }
+
+    /// The client carried out a call that it was asked about. Whether there was one.
+    pub fn carried_out(&self, call_id: &str, content: String) -> bool {
+        let mut state = self.state();
+        let of_call = |waiting: &Waiting| waiting.call_id.as_deref() == Some(call_id);
+        let id = state.pending.iter().find(|(_, waiting)| of_call(waiting)).map(|(id, _)| id.clone());
+        let waiting = id.and_then(|id| state.pending.remove(&id));
+        let mut answer = serde_json::Map::new();
+        answer.insert(CARRIED_OUT.to_owned(), Value::String(content));
+        waiting.is_some_and(|waiting| waiting.answer.send(Ok(Value::Object(answer))).is_ok())
     }
 
     /// No more answers will come: what waits is answered with that, and nothing more is asked.
@@ -107,7 +134,11 @@ impl Peer {
             if state.closed {
                 return Err(ClientError::Absent);
             }
-            state.pending.insert(id.clone(), sender);
+            let call_id = match &question {
+                Question::CanUseTool { ask, .. } => Some(ask.call_id.clone()),
+                Question::HookCallback { .. } | Question::McpMessage { .. } => None,
+            };
+            state.pending.insert(id.clone(), Waiting { answer: sender, call_id });
             let line = state.replies.control_request(&id, state.prompt_id.as_deref(), &question);
             (line, deadline(&state.deadlines))
         };
@@ -115,16 +146,31 @@ impl Peer {
         let withdraw = Withdraw { peer: self, id: &id };
         let answer = tokio::select! {
             answer = receiver => answer,
-            () = tokio::time::sleep(wait) => return Err(ClientError::TimedOut),
+            () = tokio::time::sleep(wait) => {
+                self.went_wrong(&question, &id, "the client did not answer in time");
+                return Err(ClientError::TimedOut);
+            }
             () = cancel.cancelled() => return Err(ClientError::Refused("the run was stopped".to_owned())),
         };
         drop(withdraw);
         match answer {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(message)) => Err(ClientError::Refused(message)),
+            Ok(Err(message)) => {
+                self.went_wrong(&question, &id, &message);
+                Err(ClientError::Refused(message))
+            }
             // The sender is gone: the client closed its side.
             Err(_) => Err(ClientError::Absent),
         }
+    }
+
+    fn went_wrong(&self, question: &Question<'_>, id: &str, why: &str) {
+        let subtype = match question {
+            Question::CanUseTool { .. } => "can_use_tool",
+            Question::HookCallback { .. } => "hook_callback",
+            Question::McpMessage { .. } => "mcp_message",
+        };
+        self.lines.control_error(format!("`{subtype}` `{id}`: {why}"));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -158,6 +204,14 @@ impl Client for Peer {
             let question = Question::CanUseTool { ask: &ask, suggestions: suggestions(&ask) };
             match self.ask(question, |deadlines| deadlines.can_use_tool, cancel).await {
                 Ok(answer) => {
+                    if let Some(Value::String(content)) = answer.get(CARRIED_OUT) {
+                        return PermissionReply::CarriedOut { content: content.clone() };
+                    }
+                    if !is_clear(&answer) {
+                        let call = &ask.call_id;
+                        let why = format!("`can_use_tool` of `{call}`: the answer says neither yes nor no");
+                        self.lines.control_error(why);
+                    }
                     let reply = permission_reply(&ask, &answer);
                     self.stop_if_wanted(&reply, &answer);
                     reply
@@ -190,13 +244,15 @@ impl Client for Peer {
         Box::pin(async move {
             let question = Question::McpMessage { server: &server, message: &message.0 };
             let answer = self.ask(question, |deadlines| deadlines.mcp_message, cancel).await?;
-            match answer {
-                Value::Object(mut fields) => match fields.remove("mcp_response") {
-                    Some(response) => Ok(JsonRpc(response)),
-                    None => Err(ClientError::Refused("the answer has no `mcp_response`".to_owned())),
-                },
-                _ => Err(ClientError::Refused("the answer is no object".to_owned())),
-            }
+            let response = match answer {
+                Value::Object(mut fields) => fields.remove("mcp_response"),
+                _ => None,
+            };
+            response.map(JsonRpc).ok_or_else(|| {
+                let why = "the answer has no `mcp_response`";
+                self.lines.control_error(format!("`mcp_message` to `{server}`: {why}"));
+                ClientError::Refused(why.to_owned())
+            })
         })
     }
 }
@@ -211,6 +267,12 @@ impl Peer {
             turn.now(Failure::new(ErrorClass::Interrupted(Signal::Int), why));
         }
     }
+}
+
+/// Whether an answer says yes or no, in whatever words.
+fn is_clear(answer: &Value) -> bool {
+    let behavior = answer["behavior"].as_str().unwrap_or_default().to_ascii_lowercase();
+    matches!(behavior.as_str(), "allow" | "approve" | "deny" | "reject")
 }
 
 /// What an answer to a question of permission means: only a clear yes is one.

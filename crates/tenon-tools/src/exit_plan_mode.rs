@@ -55,6 +55,7 @@ impl ExitPlanMode {
                      can be carried out in another run."
                         .to_owned()
                 }
+                PermissionReply::CarriedOut { content } => content,
                 PermissionReply::Deny { message } => {
                     format!("The plan was not approved: {message}\nChange it and hand it in again.")
                 }

@@ -43,6 +43,8 @@ pub trait Encoder: Send {
     fn encode(&mut self, event: &Event, out: &mut Vec<u8>);
     /// The id that a client gave the next turn, for dialects that repeat it.
     fn name_next_turn(&mut self, _prompt_id: &str) {}
+    /// A question to the client went wrong.
+    fn control_error(&mut self, _message: String) {}
 }
 
 /// Whose wire format to write.

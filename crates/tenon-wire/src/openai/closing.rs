@@ -12,7 +12,7 @@ use crate::failure::structured;
 use crate::stats::stats;
 use crate::values::{Raw, plain};
 
-pub(super) fn closing(outcome: &Outcome) -> Closing<'_> {
+pub(super) fn closing<'a>(outcome: &'a Outcome, control_errors: &'a [String]) -> Closing<'a> {
     let (status, payload, failure) = match &outcome.ending {
         Ending::Success(success) => (Status::Success, success.payload.as_deref().map(Raw), None),
         Ending::Failure(failure) => (Status::Error, None, Some(failure)),
@@ -39,7 +39,7 @@ pub(super) fn closing(outcome: &Outcome) -> Closing<'_> {
         warnings: &outcome.warnings,
         error: failure.map(|failure| failure.as_ref().into()),
         structured_error: failure.and_then(|failure| structured(failure)),
-        control_errors: Vec::new(),
+        control_errors: control_errors.iter().map(|message| Cow::Borrowed(message.as_str())).collect(),
     }
 }
 

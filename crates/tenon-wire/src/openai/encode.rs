@@ -38,6 +38,9 @@ const CAPABILITIES: &[&str] = &[
     "structured_result",
 ];
 
+/// A client that does nothing but fail is told so often enough by these.
+const MAX_CONTROL_ERRORS: usize = 20;
+
 pub(crate) struct OpenAiEncoder {
     options: EncoderOptions,
     session_id: Id,
@@ -46,6 +49,8 @@ pub(crate) struct OpenAiEncoder {
     prompts: u64,
     prompt_id: String,
     next_prompt_id: Option<String>,
+    /// What went wrong between us and the client since the last closing line.
+    control_errors: Vec<String>,
     turn: Turn,
     /// The current turns of sub-agents, by the call they work for.
     children: BTreeMap<String, Turn>,
@@ -59,6 +64,7 @@ impl OpenAiEncoder {
             model: String::new(),
             prompts: 0,
             next_prompt_id: None,
+            control_errors: Vec::new(),
             turn: Turn::default(),
             children: BTreeMap::new(),
             options,
@@ -112,6 +118,12 @@ impl Encoder for OpenAiEncoder {
 
     fn name_next_turn(&mut self, prompt_id: &str) {
         self.next_prompt_id = Some(prompt_id.to_owned());
+    }
+
+    fn control_error(&mut self, message: String) {
+        if self.control_errors.len() < MAX_CONTROL_ERRORS {
+            self.control_errors.push(message);
+        }
     }
 }
 
@@ -341,7 +353,8 @@ impl OpenAiEncoder {
         }
     }
 
-    fn close(&self, outcome: &Outcome, event: &Event, out: &mut Vec<u8>) {
+    fn close(&mut self, outcome: &Outcome, event: &Event, out: &mut Vec<u8>) {
+        let control_errors = std::mem::take(&mut self.control_errors);
         let message = match &outcome.ending {
             Ending::Success(_) => Cow::Borrowed("The turn is over."),
             Ending::Failure(failure) => Cow::Borrowed(failure.message.as_str()),
@@ -355,7 +368,7 @@ impl OpenAiEncoder {
             finish_reason: Some(closing::finish_reason(outcome)),
             annotations,
             model: None,
-            metadata: Some(Metadata::Closing(Box::new(closing::closing(outcome)))),
+            metadata: Some(Metadata::Closing(Box::new(closing::closing(outcome, &control_errors)))),
         };
         let content = closing::content(outcome);
         if self.options.format == Format::StreamChunkJson {

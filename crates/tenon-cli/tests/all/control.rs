@@ -1,0 +1,233 @@
+//! Control requests both ways: what a client is told of the session, what becomes of its answers, and many
+//! requests at once.
+
+use std::collections::BTreeSet;
+
+use tenon_testkit::{Gate, Server, Value, json, reply};
+
+use super::driving::{driven, user};
+
+/// A write that has to be asked for, then a last word.
+fn writes() -> [tenon_testkit::Reply; 2] {
+    let call = json!({"file_path": "a.txt", "content": "x"});
+    [reply().call("c1", "write_file", call), reply().text("Done.")]
+}
+
+fn request(text: &str) -> Value {
+    json!({"input": {"parts": [{"type": "text", "text": text}]}})
+}
+
+fn is_final(line: &Value) -> bool {
+    line["metadata"]["final"] == true
+}
+
+fn asks(line: &Value) -> bool {
+    line["type"] == "control_request" && line["subtype"] == "can_use_tool"
+}
+
+/// The client carries out a call that it is asked about, and the model hears what came of it.
+#[test]
+fn a_client_answers_a_call_itself() {
+    for answer in [
+        json!({"tool_call_id": "c1", "input": {"origin": "tool_response",
+            "parts": [{"type": "function_response", "name": "write_file", "response": {"written": 1}}]}}),
+        json!({"tool_request": {"call_id": "c1"}, "input": {"origin": "tool_response",
+            "parts": [{"type": "function_response", "name": "write_file", "response": {"written": 1}}]}}),
+    ] {
+        let server = Server::start(writes());
+        let mut driver = driven(&server, &["--dialect", "openai"]);
+        driver.send(&request("write"));
+        driver.until(asks);
+        driver.send(&answer);
+        let closing = driver.until(is_final);
+        assert_eq!(closing["choices"][0]["message"]["content"], "Done.", "{closing}");
+        assert_eq!(closing["metadata"]["permission_denials"], json!([]));
+        assert_eq!(server.request(1).tool_result("c1"), r#"{"written":1}"#);
+        // It is answered now, so nobody waits for it any more.
+        driver.send(&answer);
+        let error = driver.until(|line| line["type"] == "result/error");
+        assert_eq!(error["error"]["message"], "no call `c1` waits for an answer");
+        let run = driver.finish();
+        run.assert_code(0);
+        assert!(!run.workspace().join("a.txt").exists(), "the tool itself did not run");
+    }
+}
+
+#[test]
+fn answers_that_went_wrong_are_told_with_the_result() {
+    let table = [
+        (json!({"subtype": "error", "error": {"message": "no dialog", "retryable": false}}), "no dialog"),
+        (json!({"subtype": "success", "result": {"behavior": "perhaps"}}), "says neither yes nor no"),
+        (json!({"subtype": "success", "result": {"behavior": "deny"}}), ""),
+    ];
+    for (response, wrong) in table {
+        let server = Server::start(writes());
+        let mut driver = driven(&server, &["--dialect", "openai"]);
+        driver.send(&request("write"));
+        let asked = driver.until(asks);
+        driver.send(
+            &json!({"type": "control_response", "request_id": asked["request_id"], "response": response}),
+        );
+        let closing = driver.until(is_final);
+        let errors = closing["metadata"]["control_errors"].as_array().unwrap().clone();
+        match wrong {
+            "" => assert!(errors.is_empty(), "{errors:?}"),
+            wrong => assert!(errors.len() == 1 && errors[0].as_str().unwrap().contains(wrong), "{errors:?}"),
+        }
+        driver.finish().assert_code(0);
+    }
+}
+
+/// No answer costs its deadline; one that comes after that is told with the next result.
+#[test]
+fn late_answers_are_told_and_do_nothing() {
+    let [first, second] = writes();
+    let server = Server::start([first, second, reply().text("Again.")]);
+    let settings = json!({"timeouts": {"canUseTool": "1s"}}).to_string();
+    let mut driver = driven(&server, &["--dialect", "openai", "--settings", &settings]);
+    driver.send(&request("write"));
+    let asked = driver.until(asks);
+    let closing = driver.until(is_final);
+    let errors = closing["metadata"]["control_errors"].to_string();
+    assert!(errors.contains("did not answer in time"), "{errors}");
+    let yes = json!({"subtype": "success", "result": {"behavior": "allow"}});
+    driver.send(&json!({"type": "control_response", "request_id": asked["request_id"], "response": yes}));
+    driver.send(&request("again"));
+    let closing = driver.until(is_final);
+    let errors = closing["metadata"]["control_errors"].to_string();
+    assert!(errors.contains("came too late"), "{errors}");
+    let run = driver.finish();
+    assert!(!run.workspace().join("a.txt").exists());
+}
+
+#[test]
+fn a_client_sees_models_usage_and_context() {
+    let settings = json!({
+        "providers": {"house": {"wire": "openai", "baseUrl": "http://127.0.0.1:9/v1", "models": ["big", "small"]}},
+    })
+    .to_string();
+    let server = Server::start([reply().text("One.").usage(100, 20), reply().text("Two.").usage(200, 30)]);
+    let mut driver = driven(&server, &["--settings", &settings, "--fallback-model", "other"]);
+    driver.told(json!({"subtype": "initialize"}));
+    let models = driver.told(json!({"subtype": "get_available_models"}));
+    let ids: Vec<&Value> = models["models"].as_array().unwrap().iter().map(|model| &model["id"]).collect();
+    assert_eq!(ids, ["test-model", "other", "house/big", "house/small"]);
+    let before = driver.told(json!({"subtype": "get_context_usage"}));
+    driver.turn("one");
+    driver.turn("two");
+    let after = driver.told(json!({"subtype": "get_context_usage"}));
+    assert!(after["totalTokens"].as_u64() > before["totalTokens"].as_u64(), "{before} {after}");
+    assert_eq!((&after["modelName"], &after["model"]), (&json!("test-model"), &json!("test-model")));
+    let sum: u64 =
+        after["categories"].as_array().unwrap().iter().filter_map(|part| part["tokens"].as_u64()).sum();
+    assert_eq!(after["totalTokens"].as_u64(), Some(sum));
+    let usage = driver.told(json!({"subtype": "get_usage_info"}));
+    assert_eq!(
+        (&usage["turns"], &usage["input_tokens"], &usage["output_tokens"]),
+        (&json!(2), &json!(300), &json!(50))
+    );
+    assert_eq!(usage["models"]["test-model"]["requests"], 2);
+    driver.finish().assert_code(0);
+}
+
+/// Where an interrupted turn stood, it goes on without a word of the user.
+#[test]
+fn the_last_turn_is_continued() {
+    let gate = Gate::new();
+    let server = Server::start([reply().text("never").hold(&gate), reply().text("Now.")]);
+    let mut driver = driven(&server, &[]);
+    let none = driver.told(json!({"subtype": "continue_last_turn"}));
+    assert_eq!((&none["accepted"], &none["interruption"]), (&json!(false), &json!("none")));
+    driver.send(&user("slow"));
+    server.wait_for_requests(1, std::time::Duration::from_secs(30));
+    driver.ask(json!({"subtype": "interrupt"}));
+    assert_eq!(driver.result()["is_error"], true);
+    let told = driver.told(json!({"subtype": "continue_last_turn"}));
+    assert_eq!((&told["accepted"], &told["interruption"]), (&json!(true), &json!("interrupted_prompt")));
+    assert_eq!(driver.result()["result"], "Now.");
+    assert_eq!(server.request(1).messages().len(), 2, "the system prompt and what was asked");
+    driver.finish().assert_code(0);
+}
+
+#[test]
+fn a_request_that_is_given_up_is_answered_so() {
+    let server = Server::start([]);
+    let mut driver = driven(&server, &[]);
+    driver.told(json!({"subtype": "initialize", "sdkMcpServers": ["slow"]}));
+    // The server does not answer its greeting, so connecting it anew takes its time.
+    let id = driver.ask(json!({"subtype": "mcp_reconnect", "serverName": "slow"}));
+    driver.client.write_json(&json!({"type": "control_cancel_request", "request_id": id}));
+    let answer = loop {
+        let line = driver.client.json();
+        if line["type"] == "control_response" && line["response"]["request_id"] == id.as_str() {
+            break line["response"].clone();
+        }
+    };
+    assert_eq!((&answer["subtype"], &answer["error"]), (&json!("error"), &json!("the request was given up")));
+    driver.finish().assert_code(0);
+}
+
+/// A thousand requests of the client while a turn runs, each answered under its id.
+#[test]
+fn a_thousand_requests_are_all_answered() {
+    let gate = Gate::new();
+    let server = Server::start([reply().text("Done.").hold(&gate)]);
+    let mut driver = driven(&server, &[]);
+    driver.send(&user("slow"));
+    server.wait_for_requests(1, std::time::Duration::from_secs(30));
+    let kinds = ["get_usage_info", "supported_commands", "mcp_status", "get_available_models", "nonsense"];
+    let asked: BTreeSet<String> =
+        (0..1000).map(|number| driver.ask(json!({"subtype": kinds[number % kinds.len()]}))).collect();
+    let mut answered = BTreeSet::new();
+    while answered.len() < asked.len() {
+        let line = driver.until(|line| line["type"] == "control_response");
+        assert!(answered.insert(line["response"]["request_id"].as_str().unwrap().to_owned()), "{line}");
+    }
+    assert_eq!(answered, asked);
+    gate.open();
+    assert_eq!(driver.result()["result"], "Done.");
+    driver.finish().assert_code(0);
+}
+
+/// Many questions of ours in flight, answered in another order: each call gets its own answer. Ten calls run side
+/// by side, which is all that one agent asks at once; a thousand are paired in the session's own tests.
+#[test]
+fn questions_are_answered_in_any_order() {
+    let calls = (0..10).fold(reply(), |reply, number| {
+        reply.call(&format!("c{number}"), "mcp__own__look", json!({"number": number}))
+    });
+    let server = Server::start([calls, reply().text("Done.")]);
+    let mut driver = driven(&server, &[]);
+    driver.told(json!({"subtype": "initialize", "sdkMcpServers": ["own"]}));
+    driver.send(&user("look"));
+    let mut waiting: Vec<(Value, Value)> = Vec::new();
+    while waiting.len() < 10 {
+        let line = driver.client.json();
+        if line["type"] != "control_request" {
+            continue;
+        }
+        let message = line["request"]["message"].clone();
+        let result = match message["method"].as_str().unwrap() {
+            "tools/list" => json!({"tools": [{"name": "look", "inputSchema": {"type": "object"},
+                "annotations": {"readOnlyHint": true}}]}),
+            "tools/call" => {
+                waiting.push((line["request_id"].clone(), message));
+                continue;
+            }
+            "initialize" => driver.as_server(&message)["result"].clone(),
+            _ => json!({}),
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        driver.reply(&line["request_id"], json!({"mcp_response": answer}));
+    }
+    for (id, message) in waiting.iter().rev() {
+        let text = message["params"]["arguments"]["number"].to_string();
+        let result = json!({"content": [{"type": "text", "text": text}]});
+        driver.reply(id, json!({"mcp_response": {"jsonrpc": "2.0", "id": message["id"], "result": result}}));
+    }
+    assert_eq!(driver.result()["result"], "Done.");
+    for number in 0..10 {
+        assert_eq!(server.request(1).tool_result(&format!("c{number}")), number.to_string());
+    }
+    driver.finish().assert_code(0);
+}
