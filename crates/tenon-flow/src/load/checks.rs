@@ -75,6 +75,8 @@ struct Around<'a> {
     known: Known<'a>,
     /// Steps that have finished before it is evaluated.
     before: Vec<&'a str>,
+    /// The step it belongs to.
+    own: &'a str,
 }
 
 impl Check<'_> {
@@ -228,7 +230,7 @@ impl Check<'_> {
                 .map(|(step, _)| step.id.as_str())
                 .collect();
             let known = Known { steps: all.clone(), inputs: workflow.inputs.as_ref() };
-            let around = Around { known, before };
+            let around = Around { known, before, own: &step.id };
             let pointer = format!("/steps/{index}");
             let body = match (&step.include, &step.repeat) {
                 (Some(name), _) => self.include(loader, workflow, name, &join(&pointer, "include")),
@@ -362,6 +364,7 @@ impl Check<'_> {
             let around = Around {
                 known: known.clone(),
                 before: before.chain(around.before.iter().copied()).collect(),
+                own: &inner.id,
             };
             let pointer = format!("{pointer}/steps/{index}");
             let body = match &inner.include {
@@ -383,8 +386,8 @@ impl Check<'_> {
         if it.steps.is_empty() {
             known.steps.extend(known_steps(workflow, std::slice::from_ref(step)));
         }
-        let after =
-            Around { known, before: inner_ids.chain(own).chain(around.before.iter().copied()).collect() };
+        let before = inner_ids.chain(own).chain(around.before.iter().copied()).collect();
+        let after = Around { known, before, own: &step.id };
         let kind = self.loop_kind(agents, it, around, &after, &pointer);
         Some(StepBody::Loop(LoadedLoop {
             kind: kind?,
@@ -433,7 +436,7 @@ impl Check<'_> {
 
     fn outputs(&mut self, workflow: &Workflow) -> Vec<(String, Expression)> {
         let known = Known { steps: known_steps(workflow, &workflow.steps), inputs: workflow.inputs.as_ref() };
-        let around = Around { known, before: Vec::new() };
+        let around = Around { known, before: Vec::new(), own: "" };
         let mut outputs = Vec::new();
         for (name, source) in &workflow.outputs {
             let at = join("/outputs", name);
@@ -514,6 +517,11 @@ impl Check<'_> {
         }
         for (id, offset) in checked.steps {
             if seen == Seen::Before && !around.before.contains(&id.as_str()) {
+                if id == around.own {
+                    let message = format!("step `{id}` has not run when this is evaluated: it is this step");
+                    self.problems.warning(Code::CelUnknownStep, place(offset), message);
+                    continue;
+                }
                 let message = format!("step `{id}` may not have finished: this step does not depend on it");
                 self.problems
                     .warning(Code::CelUnknownStep, place(offset), message)
