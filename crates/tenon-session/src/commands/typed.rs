@@ -29,7 +29,7 @@ pub fn understand(text: &str, typed_in: TypedIn) -> Option<Command> {
         '?' if typed_in == TypedIn::StructuredInput => {
             let mut words = text[1..].split_whitespace();
             let asked = words.next().map(|word| word.trim_start_matches('/'));
-            let is_name = asked.is_none_or(|word| is_name(word));
+            let is_name = asked.is_none_or(is_name);
             (is_name && words.next().is_none()).then(|| Command {
                 kind: CommandKind::Help,
                 path: asked.map(str::to_owned).into_iter().collect(),
