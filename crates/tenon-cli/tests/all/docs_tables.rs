@@ -21,6 +21,8 @@ fn the_command_line_page_lists_every_flag_with_its_default() {
         &["mcp", "list", "--help"],
         &["mcp", "serve", "--help"],
         &["flow", "run", "--help"],
+        &["flow", "validate", "--help"],
+        &["flow", "plan", "--help"],
     ] {
         let run = super::tenon().args(command).run();
         help.extend(flags_of_help(&run.assert_code(0).stdout));
