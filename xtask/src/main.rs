@@ -31,6 +31,8 @@ usage: cargo run --release -p xtask -- COMMAND
     --binary FILE         measure this file instead of building `tenon`
     --check               exit 1 when a goal is missed
 
+  bench local             measure the embedded model against llama.cpp on the same file
+
   peers [NAME]…           run the second tier of tests, or the named jobs of it
     --list                say which there are
     --binary FILE         (first) test this file instead of building `tenon`";
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         None => ("", args.as_slice()),
     };
     let done = match command {
+        "bench" if rest.first().is_some_and(|what| what == "local") => peers::embedded_bench::run(&rest[1..]),
         "bench" => bench::run(rest),
         "peers" => peers::run(rest),
         // Started by the others: the model server, many runs, a workflow, each in a process of its own.

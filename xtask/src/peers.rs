@@ -5,9 +5,11 @@
 
 mod checks;
 mod embedded;
+pub mod embedded_bench;
 mod every_wire;
 mod full_counts;
 mod llama;
+mod llama_file;
 mod many_runs;
 mod mcp;
 mod node;

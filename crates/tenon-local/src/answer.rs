@@ -23,6 +23,9 @@ const CLOSE_AFTER: (usize, usize) = (2, 3);
 const REPEATED: f32 = 1.15;
 const REPEATED_AMONG: usize = 64;
 
+/// How far ahead an end is looked for.
+const MOST_STEPS: usize = 4;
+
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
@@ -204,14 +207,29 @@ impl Writing<'_> {
             bytes.iter().filter_map(|byte| self.tokenizer.byte(*byte)).collect()
         };
         let steps = of(self.document.steps());
-        let mut ends = |before: &[u32], step: u32| {
-            closers.iter().any(|closer| constraint.would_take(&[before, &[step, *closer]].concat()))
+        let few = of(self.document.few_steps());
+        let mut ends = |before: &[u32], step: u32, times: usize| {
+            let way = [before, &vec![step; times]].concat();
+            closers.iter().any(|closer| constraint.would_take(&[way.as_slice(), &[*closer]].concat()))
         };
-        if let Some(step) = steps.iter().find(|step| may(**step) && ends(&[], **step)) {
+        if let Some(step) = steps.iter().find(|step| may(**step) && ends(&[], **step, 1)) {
             return Some(*step);
         }
+        for times in 2..=MOST_STEPS {
+            if let Some(step) = few.iter().find(|step| may(**step) && ends(&[], **step, times)) {
+                return Some(*step);
+            }
+        }
         let leaps = of(self.document.leaps());
-        leaps.into_iter().find(|leap| may(*leap) && steps.iter().any(|step| ends(&[*leap], *step)))
+        for times in 1..=MOST_STEPS {
+            let leap =
+                leaps.iter().find(|leap| may(**leap) && few.iter().any(|step| ends(&[**leap], *step, times)));
+            if let Some(leap) = leap {
+                return Some(*leap);
+            }
+        }
+        // Nothing else is written with it, so that it is allowed is news.
+        self.tokenizer.byte(b'@').filter(|at| self.document.is_in_string() && may(*at))
     }
 
     fn prose(&mut self, engine: &mut Engine) -> Result<AnswerEnd, NoAnswer> {

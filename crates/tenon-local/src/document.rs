@@ -102,6 +102,19 @@ impl Document {
         if self.string.is_some() { b"@.:/-TZ#" } else { b"" }
     }
 
+    pub(crate) fn is_in_string(&self) -> bool {
+        self.string.is_some()
+    }
+
+    /// The few of [`Document::steps`] that stand for the others where several are needed.
+    pub(crate) fn few_steps(&self) -> &'static [u8] {
+        match &self.string {
+            Some(_) => b"a0A",
+            None if self.number > 0 => b"10",
+            None => b"",
+        }
+    }
+
     /// When none of [`Document::closers`] is allowed: bytes, one of which may make one of them allowed.
     pub(crate) fn steps(&self) -> &'static [u8] {
         match &self.string {

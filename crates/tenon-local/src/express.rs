@@ -259,12 +259,11 @@ fn rewrite(schema: &Value) -> Value {
         ] {
             members.shift_remove(keyword);
         }
-        if members
-            .get("format")
-            .and_then(Value::as_str)
-            .is_some_and(|format| !KNOWN_FORMATS.contains(&format))
-        {
-            members.shift_remove("format");
+        let format = members.get("format").and_then(Value::as_str).map(nearest_format);
+        match format {
+            Some(Some(format)) => drop(members.insert("format".to_owned(), json!(format))),
+            Some(None) => drop(members.shift_remove("format")),
+            None => {}
         }
         if let Some(choices) = members.shift_remove("oneOf") {
             match members.contains_key("anyOf") {
@@ -282,9 +281,17 @@ fn rewrite(schema: &Value) -> Value {
     schema
 }
 
-/// Those that the grammar knows.
-const KNOWN_FORMATS: [&str; 11] =
-    ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri", "unknown"];
+/// A format that the grammar knows, all of whose texts are of the format that is meant.
+fn nearest_format(format: &str) -> Option<&str> {
+    match format {
+        "date-time" | "time" | "date" | "duration" | "email" | "hostname" | "ipv4" | "ipv6" | "uuid"
+        | "uri" => Some(format),
+        "idn-email" => Some("email"),
+        "idn-hostname" => Some("hostname"),
+        "iri" => Some("uri"),
+        _ => None,
+    }
+}
 
 /// Either what `if` and `then` say holds, or what `else` says; and where that is easily said, `if` does not.
 fn conditions(members: &mut Map<String, Value>, also: &mut Vec<Value>) {

@@ -1,21 +1,16 @@
 //! The embedded model: the real weights are pulled and answer the examples, and llama.cpp makes the same of the same files.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tenon_local::{Measured, measure};
-use tenon_testkit::{Tenon, TinyFamily, TinyFormat, TinyModel, Value, json};
+use tenon_testkit::{Tenon, TinyFamily, TinyFormat, TinyModel, json};
 
 use crate::Failure;
 use crate::peers::checks::{self, Check, right};
-use crate::peers::python::{self, Dependencies, Packages};
-use crate::peers::script::Script;
+use crate::peers::llama_file::LlamaFile;
 use crate::peers::workspace::{self, Binary};
 
-const LLAMA: Packages =
-    Packages { name: "llama-alone", pins: &["xllamacpp==2026.10.11549"], dependencies: Dependencies::Left };
 /// A download of a hundred megabytes, or an answer on a busy machine.
 const RUN_LIMIT: Duration = Duration::from_secs(600);
 /// Texts that tokenizers cut differently.
@@ -46,15 +41,17 @@ const CHECKS: &[(&str, Check<Peer>)] = &[
 ];
 
 pub fn run(binary: &Binary) -> Result<(), Failure> {
-    let home = workspace::target().join("peers").join("home");
-    let peer =
-        Peer { binary: binary.path()?, python: python::with(&LLAMA)?, home, files: tempfile::tempdir()? };
+    let peer = Peer { binary: binary.path()?, home: home(), files: tempfile::tempdir()? };
     checks::perform(CHECKS, &peer)
+}
+
+/// Where the jobs keep weights.
+pub fn home() -> PathBuf {
+    workspace::target().join("peers").join("home")
 }
 
 struct Peer {
     binary: PathBuf,
-    python: PathBuf,
     /// Kept between runs: the weights are in it.
     home: PathBuf,
     files: tempfile::TempDir,
@@ -88,7 +85,7 @@ fn example(peer: &Peer, name: &str) -> Result<String, Failure> {
 
 fn same_tokens(peer: &Peer) -> Result<String, Failure> {
     let weights = peer.home.join("models/smollm2-135m.gguf");
-    let server = Server::start(peer, &weights)?;
+    let server = LlamaFile::start(&weights)?;
     for text in TEXTS {
         let asked = json!({"content": text, "add_special": false, "parse_special": true});
         let theirs = server.post("/tokenize", &asked)?["tokens"].clone();
@@ -105,7 +102,7 @@ fn same_answers(peer: &Peer, family: TinyFamily) -> Result<String, Failure> {
     const PROMPTS: usize = 24;
     let file = peer.files.path().join(format!("{family:?}.gguf"));
     std::fs::write(&file, TinyModel { family, format: TinyFormat::Q8_0, seed: 7 }.bytes())?;
-    let server = Server::start(peer, &file)?;
+    let server = LlamaFile::start(&file)?;
     let mut same = 0;
     for number in 0..PROMPTS {
         let text = format!("<|im_start|>user\nthe {} of water {number}", "long time ".repeat(number));
@@ -126,34 +123,4 @@ fn same_answers(peer: &Peer, family: TinyFamily) -> Result<String, Failure> {
 
 fn measured(file: &Path, text: &str) -> Result<Measured, Failure> {
     measure(file, text, 1, 1, None).map_err(|error| Failure::other(error.to_string()))
-}
-
-/// llama.cpp's server on one file. Ends when dropped.
-struct Server {
-    _script: Script,
-    port: u16,
-}
-
-impl Server {
-    fn start(peer: &Peer, file: &Path) -> Result<Server, Failure> {
-        let script = Script::start(&peer.python, "llama_file", [file])?;
-        let port = script.port_after("port ")?;
-        script.line_after("ready")?;
-        Ok(Server { _script: script, port })
-    }
-
-    fn post(&self, path: &str, asked: &Value) -> Result<Value, Failure> {
-        let body = asked.to_string();
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        write!(
-            stream,
-            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        )?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
-        let answer = String::from_utf8_lossy(&answer);
-        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        body.parse().map_err(|error| Failure::other(format!("{error}: {answer}")))
-    }
 }

@@ -30,12 +30,13 @@ fn a_payload_without_a_key_or_a_server() {
 
 #[test]
 fn text_without_a_schema() {
-    let run = local().args(["-p", "Hello", "-o", "json"]).run();
-    // Noise may end by itself or by the limit; both are told truthfully.
+    let run = local().args(["-p", "Hello", "-o", "stream-json"]).run();
+    // Noise may end by itself, at once, or by the limit; all are told truthfully.
     let lines = run.json_lines();
     let result = lines.last().unwrap();
-    assert!(run.code == 0 || result["error"]["class"] == "truncated", "{run}");
-    assert_eq!(result["total_cost_usd"], json!(0.0), "{run}");
+    let class = result["error"]["class"].as_str().unwrap_or_default();
+    assert!(run.code == 0 || ["truncated", "protocol"].contains(&class), "{run}");
+    assert!(result["usage"]["input_tokens"].as_u64() > Some(0), "{run}");
 }
 
 #[test]
