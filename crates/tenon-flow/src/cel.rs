@@ -11,6 +11,7 @@ mod convert;
 mod plain_path;
 mod rewrite;
 mod scope;
+mod shape;
 mod walk;
 
 use std::sync::{Arc, LazyLock};

@@ -4,6 +4,7 @@
 //! wrong with the text alone is `parse.rs` and `validate.rs`. The checks of one document are in `load/checks.rs`.
 
 mod checks;
+mod expressions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};

@@ -1,16 +1,17 @@
 //! Whether an expression can mean anything: its names, its steps, the fields of their results, its type.
 //!
 //! Types are followed as far as `resultSchema`s tell them and no further: what may be anything is not complained
-//! about. A field that the schema of a step rules out is an error; one that it merely does not mention is a warning.
+//! about (`cel/shape.rs`). A field that the schema of a step rules out is an error; one that it merely does not mention is a warning.
 
 use std::collections::BTreeMap;
 
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
 use regex::Regex;
 use serde_json::Value;
 
 use super::Expression;
 use super::scope::{VARIABLES, literal_text, single_step};
+use super::shape::{Shape, element, followed, literal_type};
 use crate::diagnostic::{Code, Severity, nearest, quoted};
 
 /// What the steps around an expression give.
@@ -86,62 +87,6 @@ impl Expression {
             );
         }
         check.checked
-    }
-}
-
-/// What is known about a value.
-#[derive(Clone, Debug)]
-enum Shape<'a> {
-    Anything,
-    /// A type by CEL's name.
-    Of(&'static str),
-    List(Box<Shape<'a>>),
-    Steps,
-    Step(KnownStep<'a>, String),
-    /// Described by a schema inside a root schema; whose, in words.
-    Schema {
-        root: &'a Value,
-        node: &'a Value,
-        whose: String,
-    },
-    /// The result of a step that has none.
-    Nothing(String),
-}
-
-impl Shape<'_> {
-    fn type_name(&self) -> Option<&'static str> {
-        match self {
-            Shape::Anything => None,
-            Shape::Of(name) => Some(name),
-            Shape::List(_) => Some("list"),
-            Shape::Steps | Shape::Step(..) => Some("map"),
-            Shape::Nothing(_) => Some("null_type"),
-            Shape::Schema { node, .. } => match node.get("type")?.as_str()? {
-                "boolean" => Some("bool"),
-                "integer" => Some("int"),
-                "number" => Some("double"),
-                "string" => Some("string"),
-                "array" => Some("list"),
-                "object" => Some("map"),
-                _ => None,
-            },
-        }
-    }
-
-    fn may_be(&self, name: &str) -> bool {
-        self.type_name().is_none_or(|known| known == name)
-    }
-
-    fn words(&self) -> &'static str {
-        match self.type_name() {
-            Some("bool") => "true or false",
-            Some("int" | "uint" | "double") => "a number",
-            Some("string") => "text",
-            Some("list") => "a list",
-            Some("map") => "a map",
-            Some("null_type") => "nothing",
-            _ => "something else",
-        }
     }
 }
 
@@ -508,60 +453,5 @@ fn appended(step: &IdedExpr) -> Option<&IdedExpr> {
         (operators::CONDITIONAL, [_, add, _]) => appended(add),
         (operators::ADD, [_, IdedExpr { expr: Expr::List(list), .. }]) => list.elements.first(),
         _ => None,
-    }
-}
-
-fn element<'a>(list: &Shape<'a>) -> Shape<'a> {
-    match list {
-        Shape::List(element) => (**element).clone(),
-        Shape::Schema { root, node, whose } => {
-            match followed(root, node).and_then(|node| node.get("items")) {
-                Some(items) if items.is_object() => {
-                    Shape::Schema { root, node: items, whose: format!("an element of {whose}") }
-                }
-                _ => Shape::Anything,
-            }
-        }
-        _ => Shape::Anything,
-    }
-}
-
-/// The schema itself or what its `$ref` names; nothing where several schemas decide together.
-fn followed<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
-    /// References to references to references.
-    const MAX_HOPS: usize = 8;
-    const TOGETHER: [&str; 9] = [
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "if",
-        "not",
-        "$dynamicRef",
-        "dependentSchemas",
-        "unevaluatedProperties",
-        "$recursiveRef",
-    ];
-    let mut schema = schema;
-    for _ in 0..MAX_HOPS {
-        if TOGETHER.iter().any(|keyword| schema.get(keyword).is_some()) {
-            return None;
-        }
-        match schema.get("$ref").and_then(Value::as_str) {
-            Some(reference) => schema = root.pointer(reference.strip_prefix('#')?)?,
-            None => return Some(schema),
-        }
-    }
-    None
-}
-
-fn literal_type(literal: &LiteralValue) -> &'static str {
-    match literal {
-        LiteralValue::Boolean(_) => "bool",
-        LiteralValue::Bytes(_) => "bytes",
-        LiteralValue::Double(_) => "double",
-        LiteralValue::Int(_) => "int",
-        LiteralValue::Null => "null_type",
-        LiteralValue::String(_) => "string",
-        LiteralValue::UInt(_) => "uint",
     }
 }
