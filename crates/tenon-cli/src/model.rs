@@ -140,7 +140,7 @@ impl Connections {
             Wire::OpenAiChat | Wire::Local | Wire::Replay => Arc::new(OpenAiChat::new(endpoint, transport)),
         };
         let attempts = retries.map_or(self.policy.attempts, |retries| retries.saturating_add(1));
-        let policy = RetryPolicy { attempts, ..self.policy.clone() };
+        let policy = RetryPolicy { attempts, ..self.policy };
         let carries = if wire == Wire::Gemini { Carries::ImagesAndMore } else { Carries::Images };
         let seeing = Arc::new(WithoutUnseen::new(protocol, carries));
         Arc::new(Retrying::new(Arc::new(TextAsCall::new(seeing)), policy))

@@ -588,3 +588,32 @@ fn hooks_are_part_of_the_trace() {
     let root = only(&collector.spans(), "invoke_agent").clone();
     assert_eq!(run.read("seen.txt"), format!("00-{}-{}-01\n", root.trace_id, root.span_id));
 }
+
+#[test]
+fn steps_of_a_workflow_hang_below_its_run() {
+    let server = Server::start([reply().text("SAID_A").usage(3, 1), reply().text("SAID_B").usage(2, 1)]);
+    let collector = Collector::start();
+    let document =
+        "name: n\nsteps:\n  - { id: a, instructions: A. }\n  - { id: b, instructions: B., dependsOn: [a] }\n";
+    let run =
+        exporting(&server, &collector).file("flow.yaml", document).args(["flow", "run", "flow.yaml"]).run();
+    run.assert_code(0);
+    assert_quiet(&run);
+    let spans = collector.spans();
+    assert_eq!(
+        tree(&spans),
+        [
+            "chat test-model < turn",
+            "chat test-model < turn",
+            "execute_tool flow_step < invoke_agent",
+            "execute_tool flow_step < invoke_agent",
+            "invoke_agent",
+            "invoke_agent < execute_tool flow_step",
+            "invoke_agent < execute_tool flow_step",
+            "turn < invoke_agent",
+            "turn < invoke_agent",
+        ],
+        "{run}"
+    );
+    assert!(!String::from_utf8_lossy(&collector.bytes()).contains("SAID"));
+}
