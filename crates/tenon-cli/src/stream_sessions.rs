@@ -81,9 +81,9 @@ impl StreamHost {
 
 /// What the session is listed by: the first words of its first turn.
 fn title(turn: &Turn) -> &str {
-    let texts = turn.parts.iter().filter_map(|part| match part {
+    let mut texts = turn.parts.iter().filter_map(|part| match part {
         InputPart::Text(text) => Some(text.as_str()),
         InputPart::File(_) | InputPart::FunctionResponse { .. } => None,
     });
-    texts.last().unwrap_or_default()
+    texts.next_back().unwrap_or_default()
 }
