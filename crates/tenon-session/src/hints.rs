@@ -73,7 +73,7 @@ impl Hints {
         }
     }
 
-    /// No refusal of a request: it has come too early or too late to be answered.
+    /// Says why there are none.
     pub fn refuse(&self, hint: &Hint, replies: &Replies, why: &str) {
         let status = HintStatus::Error(why.to_owned());
         let trigger = hint.trigger.name();
