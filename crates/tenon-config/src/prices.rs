@@ -148,7 +148,9 @@ mod tests {
     fn the_table_can_be_read_and_knows_every_default_model() {
         let table: Table = serde_json::from_str(include_str!("../data/models.json")).unwrap();
         assert!(table.as_of.len() >= "2025-01".len() && table.models.len() > 40);
-        for model in crate::providers::BUILT_IN.iter().filter_map(|provider| provider.model.as_deref()) {
+        // What runs on this machine costs nothing.
+        let paid = crate::providers::BUILT_IN.iter().filter(|provider| provider.name != "local");
+        for model in paid.filter_map(|provider| provider.model.as_deref()) {
             assert!(table.models.contains_key(model), "{model}");
         }
         for (name, entry) in &table.models {
