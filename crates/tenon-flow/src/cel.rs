@@ -9,6 +9,7 @@ mod budget;
 mod check;
 mod convert;
 mod plain_path;
+mod presence;
 mod rewrite;
 mod scope;
 mod shape;
@@ -81,7 +82,7 @@ impl Expression {
         if depth > MAX_EXPRESSION_DEPTH {
             return Err(too_deep());
         }
-        let metered = budget::metered(scope::by_name(written.tree()));
+        let metered = budget::metered(presence::whole_paths(scope::by_name(written.tree())));
         let source = source.to_owned();
         Ok(Expression { inner: Arc::new(Compiled { source, metered, written, depth, moved }) })
     }

@@ -15,7 +15,7 @@ use cel::common::value::{CowVal, Val};
 use cel::{Context, ExecutionError, FunctionContext};
 use regex::{Regex, RegexBuilder};
 
-use super::{STANDARD, Scope, convert};
+use super::{STANDARD, Scope, convert, presence};
 
 /// A unit is a value looked at or [`BYTES_PER_UNIT`] bytes of text. Going through a thousand results of a few pages
 /// each takes less than a tenth of this, and all of it takes well under a second.
@@ -104,6 +104,8 @@ pub(super) fn context<'v>(scope: &'v Scope, meter: &Meter) -> Context<'v, 'v> {
     let _ = context.add_function(SPEND, spend(meter.clone()));
     let _ = context.add_function(RANGE, range(meter.clone()));
     let _ = context.add_function(MATCHES, matches(meter.clone()));
+    let has: Function = Box::new(presence::has);
+    let _ = context.add_function(presence::HAS, has);
     context
 }
 
@@ -179,6 +181,7 @@ fn meter_call(call: &mut CallExpr) {
         | operators::LOGICAL_NOT
         | operators::NOT_STRICTLY_FALSE
         | operators::INDEX
+        | presence::HAS
         | SPEND => {}
         "matches" if call.target.is_some() && call.args.len() == 1 || call.args.len() == 2 => {
             if let Some(target) = call.target.take() {

@@ -16,6 +16,8 @@ use super::{CelError, convert};
 
 /// How a single step is called in a compiled tree; no name in the text can contain a dot.
 pub(super) const STEP_PREFIX: &str = "steps.";
+/// The same for a step that is null when it is not there.
+pub(super) const MAYBE_STEP_PREFIX: &str = "steps?.";
 
 /// Everything an expression may name besides steps and what it binds itself.
 pub(super) const VARIABLES: [&str; 8] =
@@ -141,6 +143,10 @@ impl VariableResolver for Scope {
     fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
         if let Some(id) = name.strip_prefix(STEP_PREFIX) {
             return self.steps.get(id).map(|step| CowVal::Borrowed(step.converted()));
+        }
+        if let Some(id) = name.strip_prefix(MAYBE_STEP_PREFIX) {
+            let step = self.steps.get(id).map(|step| CowVal::Borrowed(step.converted()));
+            return Some(step.unwrap_or_else(|| CowVal::Owned(convert::to_cel(&Value::Null))));
         }
         match name {
             "index" => Some(CowVal::owned(whole(self.index))),

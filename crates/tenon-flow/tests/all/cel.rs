@@ -72,6 +72,20 @@ fn expressions_of_the_format_mean_what_they_say() {
         ("'severity' in steps.scan.result", true),
         ("has(steps.scan.result.severity) && steps.scan.result.severity == 'critical'", true),
         ("has(steps.scan.result.nope)", false),
+        ("has(steps.skipped.result.severity)", false),
+        ("!has(steps.skipped.result.severity) || steps.skipped.result.severity == 'low'", true),
+        ("has(steps.skipped.result.severity) ? false : true", true),
+        ("has(steps.health-check.result.a.b.c)", false),
+        ("has(steps.health-check.result)", true),
+        ("has(steps.scan.result.nope.more['x'].most)", false),
+        ("has(steps.unknown.result.severity)", false),
+        ("has(steps.unknown)", false),
+        ("has(steps.scan)", true),
+        ("has(steps.scan.result.findings[1].file)", true),
+        ("has(steps.scan.result.findings[7].file)", false),
+        ("steps.scan.result.findings.all(f, has(f.file) && !has(f.at.line))", true),
+        ("has(item.name) && !has(item.owner.name) && has(result.score)", true),
+        ("has({'a': {'b': has(steps.skipped.result.x)}}.a.b)", true),
         ("steps.scan.result.nope == 1 || true", true),
         ("true || steps.scan.result.nope == 1", true),
         ("content.contains('LGTM')", true),
@@ -110,7 +124,13 @@ fn missing_data_can_be_told_from_other_errors() {
     ] {
         assert!(matches!(holds(source), Err(CelError::MissingKey { .. })), "{source}: {:?}", holds(source));
     }
-    for source in ["1 / 0 == 1", "steps.test.content + 1 == 2", "undefined_var > 0", "content.matches('(')"] {
+    for source in [
+        "1 / 0 == 1",
+        "steps.test.content + 1 == 2",
+        "undefined_var > 0",
+        "content.matches('(')",
+        "has(steps.test.content.x)",
+    ] {
         assert!(matches!(holds(source), Err(CelError::Evaluation { .. })), "{source}: {:?}", holds(source));
     }
     assert_eq!(holds("\"hello\""), Err(CelError::NotBool { got: "string".to_owned() }));

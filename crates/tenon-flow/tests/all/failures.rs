@@ -89,6 +89,8 @@ fn conditions() {
         ("steps.a.result.n == 3", json!({"n": 3.0}), "completed", None),
         ("steps.a.result.nope.more", json!({}), "skipped", Some(NotRun::MissingData("nope".into()))),
         ("has(steps.a.result.nope)", json!({}), "skipped", Some(NotRun::ConditionFalse)),
+        ("!has(steps.a.result.nope.more) || false", json!(null), "completed", None),
+        ("has(steps.a.result.nope) ? false : true", json!(null), "completed", None),
         ("steps.a.content.contains('LGTM')", json!({}), "completed", None),
         ("steps.a.result.n", json!({"n": 1}), "failed", None),
         ("steps.a.result.n > 'x'", json!({"n": 1}), "failed", None),
