@@ -23,7 +23,11 @@ pub async fn compress(mut agent: Agent, instructions: Option<&str>, sink: Arc<dy
     agent.deliver = None;
     let mut run = Run::new(&agent, emitter, history);
     let ending = match run.compact_on_request(instructions).await {
-        Ok(relief) if relief.after >= relief.before => {
+        Ok(relief) if relief.after > relief.before => Ending::Success(said(format!(
+            "The conversation was replaced by a summary, which is no shorter: about {} tokens before, about {} now.",
+            relief.before, relief.after
+        ))),
+        Ok(relief) if relief.after == relief.before => {
             Ending::Success(said("There is nothing to compress yet: the last turn always stays.".to_owned()))
         }
         Ok(relief) => Ending::Success(said(format!(

@@ -6,7 +6,7 @@ use tenon_config::{Loaded, Surroundings};
 use tenon_core::{ErrorClass, Failure, HookRun, Id, Secrets};
 use tenon_tools::{HookOptions, Hooks, NetOptions};
 
-use crate::args::RunArgs;
+use crate::args::{InputFormat, RunArgs};
 use crate::{client_marks, model};
 
 /// What hooks are told about the run besides its settings.
@@ -18,8 +18,8 @@ pub struct HookedRun<'a> {
     pub secrets: &'a Secrets,
 }
 
-/// None with `--bare`, `--safe-mode` and `disableAllHooks`. Those of an untrusted project are not among the
-/// settings to begin with.
+/// None of the settings' with `--bare`, `--safe-mode` and `disableAllHooks`. Those of an untrusted project are not
+/// among the settings to begin with. A client may bring more, which are told the same about the run.
 pub fn hooks(
     args: &RunArgs,
     loaded: &Loaded,
@@ -27,13 +27,15 @@ pub fn hooks(
     run: HookedRun<'_>,
 ) -> Result<Hooks, Failure> {
     let settings = &loaded.settings;
-    if args.bare || args.safe_mode || settings.disable_all_hooks == Some(true) || settings.hooks.is_empty() {
+    let is_off = args.bare || args.safe_mode || settings.disable_all_hooks == Some(true);
+    let rules = if is_off { Vec::new() } else { settings.hooks.clone() };
+    if rules.is_empty() && args.input_format == InputFormat::Text {
         return Ok(Hooks::none());
     }
     let withheld = client_marks::kept_from_children(args, settings, here);
     refuse_keys(loaded, run.secrets)?;
     let mut options = HookOptions {
-        rules: settings.hooks.clone(),
+        rules,
         environment: std::env::vars_os()
             .filter(|(name, _)| !withheld.iter().any(|withheld| name == withheld.as_str()))
             .collect(),

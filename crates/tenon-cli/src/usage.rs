@@ -93,7 +93,8 @@ fn check_words(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageErro
         }
         return Ok(());
     }
-    if situation.prompt_forced || first.contains(char::is_whitespace) {
+    // What begins like a command of a conversation is one.
+    if situation.prompt_forced || first.contains(char::is_whitespace) || first.starts_with(['/', '@']) {
         return Ok(());
     }
     let force = "to use it as a prompt, write `tenon -p \"…\"` or `tenon -- …`";

@@ -144,7 +144,9 @@ fn all_commands_with_good_and_bad_arguments() {
 fn a_commands_answer_is_the_answer_of_a_run_in_every_format() {
     let server = Server::start([]);
     let base = tenon().server(&server);
+    let words = base.clone().args(["/help", "clear"]).run();
     let run = base.clone().args(["-p", "/help clear"]).run();
+    assert_eq!((words.code, &words.stdout), (0, &run.stdout), "{words}");
     let said = "/clear: Forget the conversation and start over.";
     assert_eq!((run.code, run.stdout.as_str()), (0, format!("{said}\n").as_str()), "{run}");
     for dialect in ["qwen", "claude", "gemini", "openai"] {

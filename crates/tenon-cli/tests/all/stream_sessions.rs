@@ -189,12 +189,18 @@ fn hooks_of_the_client_are_called_back() {
     let mut client = session(&server);
     let hooks = json!({"PreToolUse": [{"matcher": "list_directory", "hookCallbackIds": ["h0"]}]});
     client.write_json(&control("r1", json!({"subtype": "initialize", "hooks": hooks})));
-    assert_eq!(answer(&mut client, "r1")["subtype"], "success");
+    let initialized = answer(&mut client, "r1");
+    assert_eq!(initialized["subtype"], "success");
     client.write_json(&user("look"));
     let called = client.json_where(is("control_request"));
     assert_eq!(called["request"]["subtype"], "hook_callback", "{called}");
     assert_eq!(called["request"]["callback_id"], "h0");
-    assert_eq!(called["request"]["input"]["tool_name"], "list_directory");
+    let input = &called["request"]["input"];
+    assert_eq!(input["tool_name"], "list_directory");
+    // It is told what a hook of the settings would be told.
+    assert_eq!(input["session_id"], initialized["response"]["session_id"], "{input}");
+    assert!(input["transcript_path"].as_str().unwrap().ends_with(".jsonl"), "{input}");
+    assert!(input["cwd"].as_str().unwrap().len() > 1, "{input}");
     let refusal = json!({"decision": "block", "reason": "not here"});
     client.write_json(&json!({
         "type": "control_response",
