@@ -157,7 +157,12 @@ impl Repeat {
             for (id, inner) in &steps {
                 view.add_step(id.clone(), scope::for_expressions(inner));
             }
-            match until.evaluate_bool(&view.with_last(scope::for_expressions(&record))) {
+            let own = scope::for_expressions(&record);
+            // Without steps inside, the iteration is the step.
+            if steps.is_empty() {
+                view.add_step(self.at.step.get().id.clone(), own.clone());
+            }
+            match until.evaluate_bool(&view.with_last(own)) {
                 Ok(true) => return Some(self.done(asks)),
                 Ok(false) => {}
                 Err(error) => {

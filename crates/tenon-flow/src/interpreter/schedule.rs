@@ -360,7 +360,11 @@ impl Graph {
                         }
                     }
                     LoopKind::ForEach { items, .. } => {
-                        let items = ForEach::items(items, &self.scope);
+                        let last = place.upstream.last().map(|last| scope::for_expressions(&last.record));
+                        let items = match last {
+                            Some(last) => ForEach::items(items, &self.scope.clone().with_last(last)),
+                            None => ForEach::items(items, &self.scope),
+                        };
                         let count = items.as_ref().map_or(0, Vec::len);
                         place.turns = u32::try_from(count).unwrap_or(u32::MAX);
                         self.tell_started(index, StepKind::ForEach { items: place.turns }, asks);

@@ -50,6 +50,33 @@ fn items_come_from_any_list() {
     }
 }
 
+/// Without a step, the last dependency that completed is meant.
+#[test]
+fn items_may_come_from_the_last_dependency() {
+    let table = [
+        ("result.list", json!([3, 4])),
+        ("\"[content, status]\"", json!(["of b", "completed"])),
+        ("\"result.list.filter(n, n > 3)\"", json!([4])),
+    ];
+    for (each, wanted) in table {
+        let workflow = document(&format!(
+            "name: w\nsteps:\n  - {{id: a}}\n  - {{id: b}}\n  - {{id: c, condition: 'false'}}\n  \
+             - {{id: l, dependsOn: [a, b, c], loop: {{forEach: {each}}}}}\n"
+        ));
+        let mut items = Vec::new();
+        let (outcome, _) = Sim::new(workflow).run(&mut |key, request| match key.step_id().as_str() {
+            "a" => submitted("of a", json!({"list": [1, 2]})),
+            "b" => submitted("of b", json!({"list": [3, 4]})),
+            _ => {
+                items.push(request.item.as_ref().unwrap().value.to_value());
+                said("")
+            }
+        });
+        assert_eq!(outcome.step("l").unwrap().status, StepStatus::Completed, "{each}");
+        assert_eq!(Value::Array(items), wanted, "{each}");
+    }
+}
+
 #[test]
 fn what_is_no_list_fails_the_loop() {
     for (result, wanted) in [(json!({"x": 5}), "want list"), (json!({}), "no such key")] {

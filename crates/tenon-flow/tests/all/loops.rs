@@ -53,6 +53,23 @@ fn until_sees_the_iteration_and_all_steps() {
 }
 
 #[test]
+fn until_may_name_a_loop_that_is_one_step() {
+    for until in
+        ["steps.l.content == 'done'", "steps.l.result.n >= 1", "steps.l.status == status && iteration == 1"]
+    {
+        let workflow = document(&(
+            "name: w\nagents:\n  a: {description: A, resultSchema: {type: object, properties: {n: {type: integer}}}}\nsteps:\n  \
+             - {id: l, agent: a, loop: {maxIterations: 5, until: \"UNTIL\"}}\n"
+        ).replace("UNTIL", until));
+        let (outcome, sim) = Sim::new(workflow).run(&mut |_, request| {
+            let number = request.iteration.as_ref().unwrap().number;
+            submitted(if number == 1 { "done" } else { "not yet" }, json!({"n": number}))
+        });
+        assert_eq!((statuses(&outcome), sim.started.len()), (vec!["l: completed".to_owned()], 2), "{until}");
+    }
+}
+
+#[test]
 fn an_until_that_cannot_be_evaluated_fails_the_loop() {
     let workflow =
         document("name: w\nsteps:\n  - {id: l, loop: {maxIterations: 3, until: result.score >= 95}}\n");
