@@ -23,7 +23,7 @@ use cel::common::value::Val;
 use cel::{Env, ExecutionError, Program, Value as CelValue};
 use serde_json::Value;
 
-pub(crate) use check::{Known, KnownStep, Wanted};
+pub(crate) use check::{InTurn, Known, KnownStep, Last, Standing, Stands, Wanted};
 pub use scope::{Scope, StepView};
 
 /// Longer expressions belong into a step. The text alone bounds how long reading it can take.

@@ -20,6 +20,43 @@ pub struct Known<'a> {
     pub steps: BTreeMap<&'a str, KnownStep<'a>>,
     /// The schema of `inputs`.
     pub inputs: Option<&'a Value>,
+    pub stands: Stands<'a>,
+}
+
+/// Where an expression stands: which of the names that depend on the place mean something there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stands<'a> {
+    pub document: Standing,
+    pub turn: InTurn,
+    pub last: Last<'a>,
+}
+
+/// Whether something may be around the document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    #[default]
+    Alone,
+    /// Inputs, an item and an iteration may come from outside.
+    Included,
+}
+
+/// Of which kind of loop an expression is evaluated in each turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InTurn {
+    #[default]
+    Nowhere,
+    Items,
+    Repeat,
+}
+
+/// What the bare `content`, `result` and `status` are of.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Last<'a> {
+    #[default]
+    Nothing,
+    /// A step that is known only when it runs.
+    Something,
+    Step(KnownStep<'a>, &'a str),
 }
 
 /// The `result` of a step.
@@ -157,11 +194,11 @@ impl<'a> Check<'_, 'a> {
             "steps" => Shape::Steps,
             "inputs" => match self.known.inputs {
                 Some(schema) => Shape::Schema { root: schema, node: schema, whose: "`inputs`".to_owned() },
-                None => Shape::Of("map"),
+                None if self.known.stands.document == Standing::Included => Shape::Of("map"),
+                None => Shape::Undeclared,
             },
-            "index" | "iteration" => Shape::Of("int"),
-            "content" | "status" => Shape::Of("string"),
-            "item" | "result" => Shape::Anything,
+            "item" | "index" | "iteration" => self.of_turn(node, name),
+            "content" | "result" | "status" => self.of_last(node, name),
             name if TYPES.contains(&name) => Shape::Of("type"),
             _ => {
                 let known = VARIABLES.iter().copied().chain(self.bound.iter().map(|(name, _)| name.as_str()));
@@ -180,18 +217,43 @@ impl<'a> Check<'_, 'a> {
         }
     }
 
+    fn of_turn(&mut self, node: &IdedExpr, name: &str) -> Shape<'a> {
+        let (wanted, kind) = match name {
+            "iteration" => (InTurn::Repeat, "a repeating loop"),
+            _ => (InTurn::Items, "a `forEach`"),
+        };
+        let (always, shape) = match name {
+            "item" => ("null", Shape::Anything),
+            _ => ("0", Shape::Of("int")),
+        };
+        let stands = &self.known.stands;
+        if stands.turn != wanted && stands.document == Standing::Alone {
+            let message = format!("`{name}` is always {always} here: this is not inside {kind}");
+            self.find(Severity::Warning, Code::CelUnknownField, node, message, None);
+        }
+        shape
+    }
+
+    fn of_last(&mut self, node: &IdedExpr, name: &str) -> Shape<'a> {
+        let shape = match (name, self.known.stands.last) {
+            ("result", Last::Step(step, id)) => result_of(step, id),
+            ("result", _) => Shape::Anything,
+            _ => Shape::Of("string"),
+        };
+        if matches!(self.known.stands.last, Last::Nothing) {
+            let message = format!("`{name}` is always empty here: no step is meant");
+            let hint = format!("name the step: `steps.<id>.{name}`");
+            self.find(Severity::Warning, Code::CelUnknownField, node, message, Some(hint));
+        }
+        shape
+    }
+
     fn field(&mut self, node: &IdedExpr, operand: &Shape<'a>, field: &str, is_test: bool) -> Shape<'a> {
         match operand {
             Shape::Steps => self.step(node, field),
             Shape::Step(step, id) => match field {
                 "content" | "status" => Shape::Of("string"),
-                "result" => match step {
-                    KnownStep::Schema(schema) => {
-                        Shape::Schema { root: schema, node: schema, whose: format!("step `{id}`") }
-                    }
-                    KnownStep::Nothing => Shape::Nothing(id.clone()),
-                    KnownStep::Items | KnownStep::Anything => Shape::Anything,
-                },
+                "result" => result_of(*step, id),
                 _ => {
                     let message = format!("a step has no `{}`", quoted(field));
                     let hint = match nearest(field, STEP_FIELDS) {
@@ -202,6 +264,15 @@ impl<'a> Check<'_, 'a> {
                     Shape::Anything
                 }
             },
+            Shape::Undeclared => {
+                if !is_test {
+                    let message =
+                        format!("the document declares no `inputs`, so there is no `{}`", quoted(field));
+                    let hint = "describe them with a schema under `inputs`".to_owned();
+                    self.find(Severity::Warning, Code::CelUnknownField, node, message, Some(hint));
+                }
+                Shape::Anything
+            }
             Shape::Nothing(id) => {
                 if !is_test {
                     let message = format!("step `{id}` gives no structured result, so this is never there");
@@ -285,9 +356,14 @@ impl<'a> Check<'_, 'a> {
             let shape = self.shape(operand);
             self.shape(key);
             return match (literal_text(key), &shape) {
-                (Some(field), Shape::Steps | Shape::Step(..) | Shape::Nothing(_) | Shape::Schema { .. }) => {
-                    self.field(node, &shape, field, false)
-                }
+                (
+                    Some(field),
+                    Shape::Steps
+                    | Shape::Step(..)
+                    | Shape::Nothing(_)
+                    | Shape::Undeclared
+                    | Shape::Schema { .. },
+                ) => self.field(node, &shape, field, false),
                 _ => element(&shape),
             };
         }
@@ -432,6 +508,16 @@ impl<'a> Check<'_, 'a> {
             Some(element) if of_list => Shape::List(Box::new(element)),
             _ => Shape::Of("bool"),
         }
+    }
+}
+
+fn result_of<'a>(step: KnownStep<'a>, id: &str) -> Shape<'a> {
+    match step {
+        KnownStep::Schema(schema) => {
+            Shape::Schema { root: schema, node: schema, whose: format!("step `{id}`") }
+        }
+        KnownStep::Nothing => Shape::Nothing(id.to_owned()),
+        KnownStep::Items | KnownStep::Anything => Shape::Anything,
     }
 }
 

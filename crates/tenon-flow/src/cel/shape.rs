@@ -20,6 +20,8 @@ pub(super) enum Shape<'a> {
         node: &'a Value,
         whose: String,
     },
+    /// The inputs of a document that declares none.
+    Undeclared,
     /// The result of a step that has none.
     Nothing(String),
 }
@@ -30,7 +32,7 @@ impl Shape<'_> {
             Shape::Anything => None,
             Shape::Of(name) => Some(name),
             Shape::List(_) => Some("list"),
-            Shape::Steps | Shape::Step(..) => Some("map"),
+            Shape::Steps | Shape::Step(..) | Shape::Undeclared => Some("map"),
             Shape::Nothing(_) => Some("null_type"),
             Shape::Schema { node, .. } => match node.get("type")?.as_str()? {
                 "boolean" => Some("bool"),

@@ -12,7 +12,7 @@ use super::{
     IncludeError, LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, Loader, LoopKind,
     StepBody, hash,
 };
-use crate::cel::{Expression, Known, KnownStep, Wanted};
+use crate::cel::{Expression, InTurn, Known, KnownStep, Last, Standing, Stands, Wanted};
 use crate::diagnostic::{Code, Problems, nearest, quoted};
 use crate::document::{AgentSpec, Items, Loop, Place, Places, Step, ToolChoice, Workflow};
 use crate::parse::join;
@@ -34,7 +34,8 @@ pub(super) fn check(
     path: &Path,
 ) -> Option<LoadedWorkflow> {
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let mut check = Check { problems: Problems::new(file, text), places, text, file, folder };
+    let standing = if loader.open.len() > 1 { Standing::Included } else { Standing::Alone };
+    let mut check = Check { problems: Problems::new(file, text), places, text, file, folder, standing };
     check.read_references(&mut workflow);
     check.models(loader, &workflow);
     let agents = check.agents(loader, &workflow);
@@ -68,6 +69,7 @@ pub(super) struct Check<'c> {
     pub(super) text: &'c str,
     file: &'c Path,
     folder: &'c Path,
+    standing: Standing,
 }
 
 impl Check<'_> {
@@ -220,7 +222,8 @@ impl Check<'_> {
                 .filter(|(_, is_before)| **is_before)
                 .map(|(step, _)| step.id.as_str())
                 .collect();
-            let known = Known { steps: all.clone(), inputs: workflow.inputs.as_ref() };
+            let stands = Stands { document: self.standing, ..Stands::default() };
+            let known = Known { steps: all.clone(), inputs: workflow.inputs.as_ref(), stands };
             let around = Around { known, before, own: &step.id };
             let pointer = format!("/steps/{index}");
             let body = match (&step.include, &step.repeat) {
@@ -250,7 +253,10 @@ impl Check<'_> {
             }
             None => None,
         };
-        let instructions = self.template(&step.instructions, &join(pointer, "instructions"), around);
+        // A loop's own instructions are for each of its turns; its condition comes before the first.
+        let turn = step.repeat.as_ref().map_or(around.known.stands.turn, turn_of);
+        let each = around.standing(Stands { turn, ..around.known.stands });
+        let instructions = self.template(&step.instructions, &join(pointer, "instructions"), &each);
         Some(LoadedStep {
             id: step.id.clone(),
             spec: step.clone(),
@@ -347,6 +353,7 @@ impl Check<'_> {
         // Inside, a step's own names win over those outside.
         let mut known = around.known.clone();
         known.steps.extend(known_steps(workflow, &it.steps));
+        known.stands.turn = turn_of(it);
         let mut loaded = Some(Vec::with_capacity(it.steps.len()));
         for (index, inner) in it.steps.iter().enumerate() {
             let ancestors = graph.ancestors(index);
@@ -378,8 +385,14 @@ impl Check<'_> {
             known.steps.extend(known_steps(workflow, std::slice::from_ref(step)));
         }
         let before = inner_ids.chain(own).chain(around.before.iter().copied()).collect();
+        known.stands.last = match it.steps.is_empty() {
+            true => Last::Step(known_step(workflow, step), &step.id),
+            false => Last::Something,
+        };
         let after = Around { known, before, own: &step.id };
-        let kind = self.loop_kind(agents, it, around, &after, &pointer);
+        let last = if step.depends_on.is_empty() { Last::Nothing } else { Last::Something };
+        let first = around.standing(Stands { last, ..around.known.stands });
+        let kind = self.loop_kind(agents, it, &first, &after, &pointer);
         Some(StepBody::Loop(LoadedLoop {
             kind: kind?,
             steps: loaded?,
@@ -426,7 +439,9 @@ impl Check<'_> {
     }
 
     fn outputs(&mut self, workflow: &Workflow) -> Vec<(String, Expression)> {
-        let known = Known { steps: known_steps(workflow, &workflow.steps), inputs: workflow.inputs.as_ref() };
+        let stands = Stands { document: self.standing, ..Stands::default() };
+        let steps = known_steps(workflow, &workflow.steps);
+        let known = Known { steps, inputs: workflow.inputs.as_ref(), stands };
         let around = Around { known, before: Vec::new(), own: "" };
         let mut outputs = Vec::new();
         for (name, source) in &workflow.outputs {
@@ -436,6 +451,10 @@ impl Check<'_> {
         }
         outputs
     }
+}
+
+fn turn_of(it: &Loop) -> InTurn {
+    if it.for_each.is_some() { InTurn::Items } else { InTurn::Repeat }
 }
 
 /// What the steps of one list give.

@@ -1,7 +1,7 @@
 //! Expressions and templates of one document: compiled, checked against what is around them, and shown where they are.
 
 use super::checks::Check;
-use crate::cel::{CelSyntax, Expression, Known, Wanted};
+use crate::cel::{CelSyntax, Expression, Known, Stands, Wanted};
 use crate::diagnostic::{Code, Severity};
 use crate::document::Place;
 use crate::template::Template;
@@ -13,6 +13,14 @@ pub(super) struct Around<'a> {
     pub(super) before: Vec<&'a str>,
     /// The step it belongs to.
     pub(super) own: &'a str,
+}
+
+impl<'a> Around<'a> {
+    /// The same around an expression that stands elsewhere.
+    pub(super) fn standing(&self, stands: Stands<'a>) -> Around<'a> {
+        let known = Known { stands, ..self.known.clone() };
+        Around { known, before: self.before.clone(), own: self.own }
+    }
 }
 
 /// Which steps an expression can count on.

@@ -171,7 +171,13 @@ fn expressions_are_checked_against_schemas() {
         "loop: {forEach: steps.test-it.result.list}",
         "loop: {forEach: 'steps.test-it.result.list.filter(i, i.name != string(1)).map(i, i.name)'}",
         "loop: {forEach: '[1, 2]'}",
-        "instructions: 'Say ${{ item }} ${{ index }} ${{ steps[\"test-it\"].result.list[0].name }}'",
+        "instructions: 'Say ${{ steps[\"test-it\"].result.list[0].name }}'",
+        "loop: {forEach: result.list}",
+        "instructions: 'Say ${{ item }} ${{ index }}'\n    loop: {forEach: [1]}",
+        "instructions: 'Say ${{ iteration }}'\n    loop: {maxIterations: 2}",
+        "loop: {forEach: [1], steps: [{id: inner, condition: index > 0, instructions: '${{ item }}'}]}",
+        "agent: t\n    loop: {maxIterations: 2, until: result.ok && content != status}",
+        "loop: {maxIterations: 2, until: result.whatever, steps: [{id: inner}]}",
         "loop: {maxIterations: 2, until: 'steps.inner.status == \"completed\" && iteration > 0', steps: [{id: inner}]}",
     ];
     for step in valid {
@@ -200,6 +206,8 @@ fn expressions_are_checked_against_schemas() {
         ("loop: {maxIterations: 2, until: steps.other.status == 1}", "cel_unknown_step"),
         ("instructions: '${{ inputs.x }} ${{ github.sha }}'", "cel_type"),
         ("instructions: '${{ open'", "cel_syntax"),
+        ("agent: t\n    loop: {maxIterations: 2, until: result.okay}", "cel_unknown_field"),
+        ("agent: t\n    loop: {maxIterations: 2, until: result.word}", "cel_type"),
     ];
     for (step, code) in invalid {
         let found = flow(step).codes();
@@ -208,6 +216,53 @@ fn expressions_are_checked_against_schemas() {
     let warned = ["condition: steps.free.result.x == 1", "condition: steps.s.status == 'completed'"];
     for step in warned {
         assert_eq!(flow(step).loaded().warnings.len(), 1, "{step}");
+    }
+}
+
+#[test]
+fn names_that_mean_nothing_where_they_stand_are_told() {
+    let table = [
+        ("condition: item == 1", "`item` is always null here: this is not inside a `forEach`"),
+        ("condition: index > 0", "`index` is always 0 here: this is not inside a `forEach`"),
+        (
+            "instructions: '${{ iteration }}'",
+            "`iteration` is always 0 here: this is not inside a repeating loop",
+        ),
+        (
+            "loop: {maxIterations: 2, until: index > 0}",
+            "`index` is always 0 here: this is not inside a `forEach`",
+        ),
+        (
+            "loop: {forEach: [1], steps: [{id: i, instructions: '${{ iteration }}'}]}",
+            "`iteration` is always 0 here: this is not inside a repeating loop",
+        ),
+        (
+            "condition: item == 1\n    loop: {forEach: [1]}",
+            "`item` is always null here: this is not inside a `forEach`",
+        ),
+        ("instructions: '${{ content }}'", "`content` is always empty here: no step is meant"),
+        ("condition: result.x == 1", "`result` is always empty here: no step is meant"),
+        ("loop: {forEach: '[status]'}", "`status` is always empty here: no step is meant"),
+        (
+            "loop: {maxIterations: 2, until: result.x}",
+            "step `s` gives no structured result, so this is never there",
+        ),
+        ("condition: inputs.x == 1", "the document declares no `inputs`, so there is no `x`"),
+        ("condition: inputs['x'] == 1", "the document declares no `inputs`, so there is no `x`"),
+    ];
+    for (step, wanted) in table {
+        let flow = format!("name: n\nsteps:\n  - id: s\n    {step}\n");
+        let warnings = Folder::new(&[("flow.yaml", &flow)]).loaded().warnings;
+        let told: Vec<(&str, &str)> =
+            warnings.iter().map(|it| (it.code.text(), it.message.as_str())).collect();
+        assert_eq!(told, [("cel_unknown_field", wanted)], "{step}");
+        // Around an included document there may be a loop, and inputs.
+        let names = ["item", "index", "iteration", "inputs"];
+        let from_outside = names.iter().any(|name| wanted.contains(&format!("`{name}`")));
+        let outer = "name: o\nsteps: [{id: l, loop: {forEach: [1], steps: [{id: i, include: flow.yaml}]}}]";
+        let folder = Folder::new(&[("flow.yaml", &flow), ("outer.yaml", outer)]);
+        let outer = load(&folder.path().join("outer.yaml"), &LoadOptions::default()).unwrap();
+        assert_eq!(outer.warnings.is_empty(), from_outside, "{step}: {:?}", outer.warnings);
     }
 }
 
