@@ -9,8 +9,9 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::json;
 use tenon_core::{
-    Args, BoxFut, Ending, ErrorClass, EventSink, Failure, Message, NoJournal, Outcome, Sampling, TaskKind,
-    TaskStatus, Tool, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
+    Args, BoxFut, Ending, ErrorClass, EventSink, Failure, Message, NoJournal, Outcome, Sampling,
+    TaskExecution, TaskKind, TaskStatus, Tool, ToolCtx, ToolDisplay, ToolErrorKind, ToolKind, ToolOutcome,
+    ToolSpec,
 };
 use tenon_tools::{ArgReader, NewTask, Offered, OutputStore, Refusal, Settled};
 
@@ -189,6 +190,20 @@ impl AgentTool {
             Err((kind, message)) => ToolOutcome::error(kind, message),
         };
         result.metrics = Some(Box::new(outcome.metrics.clone()));
+        let status = match result.error {
+            None => TaskStatus::Completed,
+            Some(ToolErrorKind::Cancelled) => TaskStatus::Cancelled,
+            Some(_) => TaskStatus::Failed,
+        };
+        result.drawing = Some(Box::new(ToolDisplay::TaskExecution(TaskExecution {
+            subagent_type: order.known.name.clone(),
+            description: order.description,
+            status,
+            result: Some(result.content.clone()),
+            tool_calls: outcome.metrics.tools.values().map(|tool| tool.success + tool.fail).sum(),
+            usage: outcome.usage(),
+            duration_ms: outcome.duration_ms,
+        })));
         result
     }
 

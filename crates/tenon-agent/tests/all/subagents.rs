@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenon_agent::{AgentType, Cap, Limits, NamedModel, ToolChoices};
 use tenon_core::{
     ApprovalMode, Budget, ErrorClass, Estimate, EventKind, Exceeded, FinishReason, ModelClient, ModelError,
-    Reservation,
+    Reservation, TaskStatus, ToolDisplay,
 };
 use tenon_tools::{OutputStore, PermissionOptions, Permissions, Rule};
 
@@ -62,6 +62,16 @@ fn an_agent_works_for_a_call_and_its_last_words_are_the_result() {
     assert_eq!((seen.outcome.usage().input, seen.outcome.usage().output), (330, 15));
     assert_eq!(seen.outcome.turns, 2);
     assert_eq!(seen.outcome.metrics.tools["look"].success, 1);
+    // Whoever shows the call can show what the agent was asked, and how far it came.
+    let shown = seen.events.iter().find_map(|event| match &event.kind {
+        EventKind::ToolFinished(report) if report.call_id == "a" => report.drawing.as_deref(),
+        _ => None,
+    });
+    let Some(ToolDisplay::TaskExecution(task)) = shown else { panic!("{shown:?}") };
+    assert_eq!(
+        (task.status, task.result.as_deref(), task.tool_calls, task.usage.input),
+        (TaskStatus::Completed, Some("3 files"), 1, 300)
+    );
     // Nothing of its conversation is kept as the run's.
     let records = format!("{:?}", seen.journal.records());
     assert!(!records.contains("a_2") && records.contains("3 files"), "{records}");
