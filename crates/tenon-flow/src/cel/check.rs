@@ -10,8 +10,11 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::Expression;
-use super::scope::{VARIABLES, literal_text, single_step};
-use super::shape::{Shape, element, followed, literal_type};
+use super::scope::{Path, VARIABLES, literal_text, single_step};
+use super::shape::{
+    Allowed, Shape, allowed, class, class_words, element, followed, literal_json, literal_type, same, shown,
+    status,
+};
 use crate::diagnostic::{Code, Severity, nearest, quoted};
 
 /// What the steps around an expression give.
@@ -238,6 +241,7 @@ impl<'a> Check<'_, 'a> {
         let shape = match (name, self.known.stands.last) {
             ("result", Last::Step(step, id)) => result_of(step, id),
             ("result", _) => Shape::Anything,
+            ("status", Last::Something | Last::Step(..)) => status(),
             _ => Shape::Of("string"),
         };
         if matches!(self.known.stands.last, Last::Nothing) {
@@ -252,7 +256,8 @@ impl<'a> Check<'_, 'a> {
         match operand {
             Shape::Steps => self.step(node, field),
             Shape::Step(step, id) => match field {
-                "content" | "status" => Shape::Of("string"),
+                "content" => Shape::Of("string"),
+                "status" => status(),
                 "result" => result_of(*step, id),
                 _ => {
                     let message = format!("a step has no `{}`", quoted(field));
@@ -372,6 +377,12 @@ impl<'a> Check<'_, 'a> {
         }
         let target = call.target.as_deref().map(|target| self.shape(target));
         let shapes: Vec<Shape<'a>> = call.args.iter().map(|argument| self.shape(argument)).collect();
+        if call.func_name == operators::EQUALS
+            && let ([left, right], [of_left, of_right]) = (call.args.as_slice(), shapes.as_slice())
+        {
+            self.never_equal(left, of_left, right);
+            self.never_equal(right, of_right, left);
+        }
         match call.func_name.as_str() {
             operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT => {
                 for (shape, argument) in shapes.iter().zip(&call.args) {
@@ -396,6 +407,9 @@ impl<'a> Check<'_, 'a> {
             operators::ADD => match shapes.as_slice() {
                 [Shape::List(_), _] => Shape::List(Box::new(Shape::Anything)),
                 [Shape::Of(name), Shape::Of(_)] => Shape::Of(name),
+                [left, right] if [left, right].iter().all(|it| it.type_name() == Some("string")) => {
+                    Shape::Of("string")
+                }
                 _ => Shape::Anything,
             },
             operators::SUBSTRACT
@@ -406,6 +420,29 @@ impl<'a> Check<'_, 'a> {
             | operators::NOT_STRICTLY_FALSE => Shape::Anything,
             name => self.function(node, name, target.as_ref(), call),
         }
+    }
+
+    /// A path and a literal that its schema rules out. Null is never ruled out: a step may have been skipped.
+    fn never_equal(&mut self, path: &IdedExpr, shape: &Shape<'a>, literal: &IdedExpr) {
+        let (Some(_), Expr::Literal(value)) = (Path::of(path), &literal.expr) else { return };
+        let (Some(value), Some(allowed)) = (literal_json(value), allowed(shape)) else { return };
+        let message = match allowed {
+            Allowed::Values(values) if !values.iter().any(|allowed| same(allowed, &value)) => {
+                let names: Vec<String> =
+                    values.iter().map(|it| format!("`{}`", quoted(&shown(it)))).collect();
+                format!("this is never `{}`, only {}", quoted(&shown(&value)), names.join(", "))
+            }
+            Allowed::Type(name) if name != class(&value) => {
+                format!("this is {}, and never `{}`", class_words(name), quoted(&shown(&value)))
+            }
+            Allowed::Values(_) | Allowed::Type(_) => return,
+        };
+        let hint = match (allowed, value.as_str()) {
+            (Allowed::Values(values), Some(text)) => nearest(text, values.iter().filter_map(Value::as_str)),
+            _ => None,
+        };
+        let hint = hint.map(|meant| format!("did you mean `{}`?", quoted(meant)));
+        self.find(Severity::Warning, Code::CelType, literal, message, hint);
     }
 
     /// `steps.tset-it.status`, where `test-it` is a step: a subtraction only by its looks.

@@ -1,7 +1,9 @@
 //! What is known of a value before there is one: from literals, from the fields of steps, from schemas.
 
+use std::sync::LazyLock;
+
 use cel::common::ast::LiteralValue;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::check::KnownStep;
 
@@ -116,5 +118,80 @@ pub(super) fn literal_type(literal: &LiteralValue) -> &'static str {
         LiteralValue::Null => "null_type",
         LiteralValue::String(_) => "string",
         LiteralValue::UInt(_) => "uint",
+    }
+}
+
+static STATUS: LazyLock<Value> =
+    LazyLock::new(|| json!({"type": "string", "enum": ["completed", "failed", "skipped", "cancelled"]}));
+
+/// The status of a step.
+pub(super) fn status<'a>() -> Shape<'a> {
+    Shape::Schema { root: &STATUS, node: &STATUS, whose: "a status".to_owned() }
+}
+
+/// What a schema lets a value be.
+#[derive(Clone, Copy)]
+pub(super) enum Allowed<'a> {
+    Values(&'a [Value]),
+    /// As [`class`] calls it.
+    Type(&'a str),
+}
+
+pub(super) fn allowed<'a>(shape: &Shape<'a>) -> Option<Allowed<'a>> {
+    let Shape::Schema { root, node, .. } = shape else { return None };
+    let schema = followed(root, node)?;
+    if let Some(values) = schema.get("enum") {
+        return values.as_array().map(|values| Allowed::Values(values));
+    }
+    match schema.get("type")?.as_str()? {
+        "integer" => Some(Allowed::Type("number")),
+        name => Some(Allowed::Type(name)),
+    }
+}
+
+/// The name of its JSON type.
+pub(super) fn class(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+pub(super) fn class_words(class: &str) -> &'static str {
+    match class {
+        "boolean" => "true or false",
+        "number" => "a number",
+        "string" => "text",
+        "array" => "a list",
+        "object" => "a map",
+        _ => "nothing",
+    }
+}
+
+/// As expressions compare: 1 is 1.0.
+pub(super) fn same(left: &Value, right: &Value) -> bool {
+    match (left.as_f64(), right.as_f64()) {
+        (Some(left), Some(right)) => left == right,
+        _ => left == right,
+    }
+}
+
+pub(super) fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Of literals that JSON has; null is left out.
+pub(super) fn literal_json(literal: &LiteralValue) -> Option<Value> {
+    match literal {
+        LiteralValue::Boolean(it) => Some((*it.inner()).into()),
+        LiteralValue::Double(it) => Some((*it.inner()).into()),
+        LiteralValue::Int(it) => Some((*it.inner()).into()),
+        LiteralValue::UInt(it) => Some((*it.inner()).into()),
+        LiteralValue::String(it) => Some(it.inner().into()),
+        LiteralValue::Bytes(_) | LiteralValue::Null => None,
     }
 }

@@ -197,6 +197,7 @@ fn expressions_are_checked_against_schemas() {
         ("condition: steps.test-it.result.word", "cel_type"),
         ("condition: steps.test-it.result.list.contains('x')", "cel_type"),
         ("condition: 'steps.test-it.result.ok && steps.test-it.content'", "cel_type"),
+        ("condition: steps.free.status + 'x'", "cel_type"),
         ("condition: frobnicate(1)", "cel_type"),
         ("condition: undefined_var > 0", "cel_type"),
         ("condition: content.matches('[')", "cel_type"),
@@ -216,6 +217,53 @@ fn expressions_are_checked_against_schemas() {
     let warned = ["condition: steps.free.result.x == 1", "condition: steps.s.status == 'completed'"];
     for step in warned {
         assert_eq!(flow(step).loaded().warnings.len(), 1, "{step}");
+    }
+}
+
+#[test]
+fn comparisons_that_never_hold_are_told() {
+    let warnings = |condition: &str| {
+        let text = format!(
+            "name: n\nagents:\n  t:\n    description: d\n    resultSchema:\n      type: object\n      properties:\n        ok: {{type: boolean}}\n        n: {{type: integer}}\n        sev: {{enum: [low, high, 3]}}\n        either: {{type: [string, boolean]}}\n        list: {{type: array, items: {{$ref: '#/$defs/item'}}}}\n      $defs: {{item: {{type: string}}}}\nsteps:\n  - {{id: a, agent: t}}\n  - id: s\n    dependsOn: [a]\n    condition: \"{condition}\"\n"
+        );
+        Folder::new(&[("flow.yaml", &text)]).loaded().warnings
+    };
+    let told = [
+        (
+            "steps.a.status == 'success'",
+            "this is never `success`, only `completed`, `failed`, `skipped`, `cancelled`",
+        ),
+        (
+            "'done' == steps['a'].status",
+            "this is never `done`, only `completed`, `failed`, `skipped`, `cancelled`",
+        ),
+        ("steps.a.result.sev == 'hihg'", "this is never `hihg`, only `low`, `high`, `3`"),
+        ("steps.a.result.ok == 'true'", "this is true or false, and never `true`"),
+        ("steps.a.result.n == '1'", "this is a number, and never `1`"),
+        ("steps.a.result.list.exists(i, i == 1)", "this is text, and never `1`"),
+        ("steps.a.result.list == 'x'", "this is a list, and never `x`"),
+    ];
+    for (condition, wanted) in told {
+        let found = warnings(condition);
+        let found: Vec<(&str, &str)> = found.iter().map(|it| (it.code.text(), it.message.as_str())).collect();
+        assert_eq!(found, [("cel_type", wanted)], "{condition}");
+    }
+    assert_eq!(
+        warnings("steps.a.status == 'complete'")[0].hint.as_deref(),
+        Some("did you mean `completed`?")
+    );
+    for condition in [
+        "steps.a.status == 'cancelled'",
+        "steps.a.status != 'success'",
+        "steps.a.result == null",
+        "steps.a.result.sev == null",
+        "steps.a.result.sev == 3.0 || steps.a.result.sev == 'low'",
+        "steps.a.result.n == 1.0 || steps.a.result.n == 1u",
+        "steps.a.result.either == 'x' || steps.a.result.either == true",
+        "(steps.a.result.ok ? steps.a.status : 'none') == 'none'",
+        "steps.a.status + '!' == 'completed!'",
+    ] {
+        assert_eq!(warnings(condition), [], "{condition}");
     }
 }
 
