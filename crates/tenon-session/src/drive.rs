@@ -205,6 +205,9 @@ impl<H: Host> Session<H> {
                     Some(id) => self.lines.line(self.replies.control_response(id, Err(&error.message))),
                     None => self.input_error(number, &error.message),
                 }
+                if let Some(id) = &error.unanswered {
+                    let _ = self.peer.answer(id, Err(error.message));
+                }
                 return Ok(());
             }
         };
@@ -315,9 +318,6 @@ impl<H: Host> Session<H> {
 
     /// `None` when the turn was answered without the model.
     async fn start(&mut self, mut turn: Turn) -> Option<Running> {
-        if let Some(prompt_id) = &turn.prompt_id {
-            self.lines.next_turn(prompt_id);
-        }
         match self.host.conversation(&turn).await {
             Ok(Some(conversation)) => {
                 self.history = conversation.history;
@@ -338,6 +338,7 @@ impl<H: Host> Session<H> {
         let mut warnings = Vec::new();
         let prompt = match self.host.command(&turn, &mut self.history).await {
             Commanded::Answered { command, answer, info } => {
+                self.lines.next_turn(turn.prompt_id.as_deref());
                 self.teller(&turn, command).answered(answer, info.map(|info| *info));
                 return None;
             }
@@ -368,6 +369,7 @@ impl<H: Host> Session<H> {
         };
         self.peer.turn_starts(turn.prompt_id.clone(), stop.clone());
         let (history, sink) = (self.history.clone(), Arc::clone(&self.sink));
+        let (lines, prompt_id) = (Arc::clone(&self.lines), turn.prompt_id.clone());
         let stopped = stop.clone();
         let run = Box::pin(async move {
             let mut agent = ready.await;
@@ -375,6 +377,7 @@ impl<H: Host> Session<H> {
             agent.prompt = prompt;
             agent.stop = stopped;
             agent.warnings.extend(warnings);
+            lines.next_turn(prompt_id.as_deref());
             match to_compress {
                 Some((teller, instructions)) => teller.compress(agent, instructions).await,
                 None => tenon_agent::run(agent, sink).await,
@@ -434,9 +437,7 @@ impl<H: Host> Session<H> {
 
     /// A turn that could not begin has a result all the same.
     fn fail(&self, prompt_id: Option<&str>, failure: Failure) {
-        if let Some(prompt_id) = prompt_id {
-            self.lines.next_turn(prompt_id);
-        }
+        self.lines.next_turn(prompt_id);
         let outcome = Arc::new(Outcome::failed_early(failure, Vec::new()));
         Emitter::new(Arc::clone(&self.sink), Arc::clone(&self.ids), None)
             .emit(EventKind::RunFinished(outcome));

@@ -20,8 +20,8 @@ use tokio::sync::oneshot;
 /// Where whole lines go, between the lines of a run.
 pub trait Lines: Send + Sync {
     fn line(&self, line: Vec<u8>);
-    /// The id that the client gave the turn that begins next.
-    fn next_turn(&self, _prompt_id: &str) {}
+    /// The turn that begins next, or fails before it does, with the id that the client gave it.
+    fn next_turn(&self, _prompt_id: Option<&str>) {}
     /// A question to the client went wrong, for clients that are told in the result.
     fn control_error(&self, _message: String) {}
     /// A client that does not read what it is answered: the future ends when it has caught up.
@@ -212,6 +212,10 @@ impl Client for Peer {
                         let why = format!("`can_use_tool` of `{call}`: the answer says neither yes nor no");
                         self.lines.control_error(why);
                     }
+                    if changed_input(&answer).is_err() {
+                        let why = format!("`can_use_tool` of `{}`: {UNUSABLE_INPUT}", ask.call_id);
+                        self.lines.control_error(why);
+                    }
                     let reply = permission_reply(&ask, &answer);
                     self.stop_if_wanted(&reply, &answer);
                     reply
@@ -275,16 +279,35 @@ fn is_clear(answer: &Value) -> bool {
     matches!(behavior.as_str(), "allow" | "approve" | "deny" | "reject")
 }
 
+fn is_yes(answer: &Value) -> bool {
+    let behavior = answer["behavior"].as_str().unwrap_or_default().to_ascii_lowercase();
+    matches!(behavior.as_str(), "allow" | "approve")
+}
+
+const UNUSABLE_INPUT: &str = "the answer says yes to other arguments, and they are not an object";
+
+/// The arguments that a yes is to, where it brings some.
+fn changed_input(answer: &Value) -> Result<Option<&serde_json::Map<String, Value>>, &'static str> {
+    if !is_yes(answer) {
+        return Ok(None);
+    }
+    let given = ["updatedInput", "updated_input"].into_iter().filter_map(|key| answer.get(key));
+    match given.into_iter().find(|input| !input.is_null()) {
+        None => Ok(None),
+        Some(Value::Object(input)) => Ok(Some(input)),
+        Some(_) => Err(UNUSABLE_INPUT),
+    }
+}
+
 /// What an answer to a question of permission means: only a clear yes is one.
 pub fn permission_reply(ask: &PermissionAsk, answer: &Value) -> PermissionReply {
-    let behavior = answer["behavior"].as_str().unwrap_or_default().to_ascii_lowercase();
-    if matches!(behavior.as_str(), "allow" | "approve") {
-        return match answer.get("updatedInput").or_else(|| answer.get("updated_input")) {
+    if is_yes(answer) {
+        return match changed_input(answer) {
             // Clients send the arguments back whether or not they changed them.
-            Some(Value::Object(input)) if *input != ask.input => {
-                PermissionReply::Allow { updated_input: Some(input.clone()) }
+            Ok(input) => {
+                PermissionReply::Allow { updated_input: input.filter(|input| **input != ask.input).cloned() }
             }
-            _ => PermissionReply::Allow { updated_input: None },
+            Err(why) => PermissionReply::Deny { message: why.to_owned() },
         };
     }
     let message = answer["message"].as_str().filter(|message| !message.trim().is_empty());
@@ -369,6 +392,15 @@ mod tests {
             (
                 json!({"behavior": "allow", "updatedInput": {"file_path": "/b"}}),
                 allow(Some(json!({"file_path": "/b"}))),
+            ),
+            (json!({"behavior": "allow", "updatedInput": null}), allow(None)),
+            (
+                json!({"behavior": "allow", "updatedInput": "/b"}),
+                PermissionReply::Deny { message: UNUSABLE_INPUT.into() },
+            ),
+            (
+                json!({"behavior": "allow", "updated_input": ["/b"]}),
+                PermissionReply::Deny { message: UNUSABLE_INPUT.into() },
             ),
             (json!({"behavior": "deny", "message": "no"}), PermissionReply::Deny { message: "no".into() }),
             (json!({"behaviour": "allow"}), PermissionReply::Deny { message: "the client said no".into() }),

@@ -42,7 +42,7 @@ pub trait Encoder: Send {
     /// Appends what this event has to say to `out`: whole lines, often none.
     fn encode(&mut self, event: &Event, out: &mut Vec<u8>);
     /// The id that a client gave the next turn, for dialects that repeat it.
-    fn name_next_turn(&mut self, _prompt_id: &str) {}
+    fn name_next_turn(&mut self, _prompt_id: Option<&str>) {}
     /// A question to the client went wrong.
     fn control_error(&mut self, _message: String) {}
 }

@@ -58,6 +58,11 @@ fn answers_that_went_wrong_are_told_with_the_result() {
     let table = [
         (json!({"subtype": "error", "error": {"message": "no dialog", "retryable": false}}), "no dialog"),
         (json!({"subtype": "success", "result": {"behavior": "perhaps"}}), "says neither yes nor no"),
+        (
+            json!({"subtype": "success", "result": {"behavior": "allow", "updatedInput": "x"}}),
+            "not an object",
+        ),
+        (json!(null), "needs a `response` object"),
         (json!({"subtype": "success", "result": {"behavior": "deny"}}), ""),
     ];
     for (response, wrong) in table {
@@ -74,7 +79,9 @@ fn answers_that_went_wrong_are_told_with_the_result() {
             "" => assert!(errors.is_empty(), "{errors:?}"),
             wrong => assert!(errors.len() == 1 && errors[0].as_str().unwrap().contains(wrong), "{errors:?}"),
         }
-        driver.finish().assert_code(0);
+        let run = driver.finish();
+        run.assert_code(0);
+        assert!(!run.workspace().join("a.txt").exists(), "{response}");
     }
 }
 

@@ -94,6 +94,34 @@ fn a_session_that_is_not_there_is_an_error_and_changes_nothing() {
     driver.finish().assert_code(0);
 }
 
+/// Whatever becomes of a request, nothing that is said of it is said under the id of another.
+#[test]
+fn every_answer_has_the_id_of_its_own_request() {
+    let server = Server::start([reply().text("One."), reply().text("Two.")]);
+    let mut driver = driven(&server, &["--dialect", "openai"]);
+    let named = |id: &str, session: &str| {
+        let mut line = request(session, "hello");
+        line["prompt_id"] = json!(id);
+        line
+    };
+    let mut unusable = named("p3", "");
+    unusable["options"] = json!({"tool_overrides": ["edti"]});
+    driver.send(&named("p1", "session-123"));
+    driver.until(|line| line["type"] == "result/error");
+    driver.send(&named("p2", ""));
+    assert_eq!(closing(&mut driver)["prompt_id"], "p2");
+    driver.send(&unusable);
+    assert_eq!(closing(&mut driver)["prompt_id"], "p3");
+    unusable["prompt_id"] = Value::Null;
+    driver.send(&unusable);
+    let failed = closing(&mut driver)["prompt_id"].clone();
+    driver.send(&request("", "hello"));
+    let answered = closing(&mut driver)["prompt_id"].clone();
+    assert!(failed.as_str().unwrap().ends_with("########3"), "{failed}");
+    assert!(answered.as_str().unwrap().ends_with("########4"), "{answered}");
+    driver.finish().assert_code(0);
+}
+
 /// Somebody else writes it: it is refused, and the lock of a session that was left is free.
 #[test]
 fn locks_are_respected_and_given_back() {

@@ -1,7 +1,9 @@
 //! What a client asks of tenon itself, and what it answers to our own requests.
 //!
 //! Two envelopes are understood: `{"request_id", "request": {"subtype", …}}`, and the flat one with
-//! `subtype` beside `request_id`.
+//! `subtype` beside `request_id`. In both the details may stand in a `payload` beside `subtype`.
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 use tenon_core::ApprovalMode;
@@ -88,7 +90,16 @@ pub(super) fn request(fields: &Map<String, Value>) -> Result<Input, InputError> 
     let Some(subtype) = text(inner, "subtype").map_err(refuse)? else {
         return Err(InputError::of_request(&id, "a `control_request` needs a `subtype`"));
     };
-    let request = of_subtype(&subtype, inner).map_err(refuse)?;
+    let details = match inner.get("payload") {
+        Some(Value::Object(payload)) => {
+            let mut details = payload.clone();
+            details.extend(inner.clone());
+            Cow::Owned(details)
+        }
+        None | Some(Value::Null) => Cow::Borrowed(inner),
+        Some(_) => return Err(InputError::of_request(&id, "`payload` must be an object")),
+    };
+    let request = of_subtype(&subtype, &details).map_err(refuse)?;
     Ok(Input::ControlRequest { id, request: Box::new(request) })
 }
 
@@ -218,7 +229,9 @@ fn hooks(value: Option<&Value>) -> Result<Vec<ClientHook>, InputError> {
 
 pub(super) fn response(fields: &Map<String, Value>) -> Result<Input, InputError> {
     let Some(Value::Object(response)) = fields.get("response") else {
-        return Err(InputError::new("a `control_response` needs a `response` object"));
+        let wrong = "a `control_response` needs a `response` object";
+        // Whoever asked need not wait for another one.
+        return Err(InputError { unanswered: text(fields, "request_id")?, ..InputError::new(wrong) });
     };
     let id = match text(response, "request_id")? {
         Some(id) => Some(id),

@@ -77,15 +77,17 @@ pub struct InputError {
     pub message: String,
     /// The control request that is to be answered with this error.
     pub request_id: Option<String>,
+    /// The control request of ours that the line was to answer, and did not.
+    pub unanswered: Option<String>,
 }
 
 impl InputError {
     pub(super) fn new(message: impl Into<String>) -> InputError {
-        InputError { message: message.into(), request_id: None }
+        InputError { message: message.into(), request_id: None, unanswered: None }
     }
 
     pub(super) fn of_request(id: &str, message: impl Into<String>) -> InputError {
-        InputError { message: message.into(), request_id: Some(id.to_owned()) }
+        InputError { request_id: Some(id.to_owned()), ..InputError::new(message) }
     }
 }
 

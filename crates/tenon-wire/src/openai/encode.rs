@@ -48,12 +48,18 @@ pub(crate) struct OpenAiEncoder {
     /// Counts the turns of the session, for their ids.
     prompts: u64,
     prompt_id: String,
-    next_prompt_id: Option<String>,
+    /// A turn that was announced and has not begun.
+    next: Option<NextTurn>,
     /// What went wrong between us and the client since the last closing line.
     control_errors: Vec<String>,
     turn: Turn,
     /// The current turns of sub-agents, by the call they work for.
     children: BTreeMap<String, Turn>,
+}
+
+struct NextTurn {
+    /// What the client calls it.
+    prompt_id: Option<String>,
 }
 
 impl OpenAiEncoder {
@@ -63,7 +69,7 @@ impl OpenAiEncoder {
             prompt_id: prompt_id(options.session_id, 1),
             model: String::new(),
             prompts: 0,
-            next_prompt_id: None,
+            next: None,
             control_errors: Vec::new(),
             turn: Turn::default(),
             children: BTreeMap::new(),
@@ -116,8 +122,8 @@ impl Encoder for OpenAiEncoder {
         }
     }
 
-    fn name_next_turn(&mut self, prompt_id: &str) {
-        self.next_prompt_id = Some(prompt_id.to_owned());
+    fn name_next_turn(&mut self, prompt_id: Option<&str>) {
+        self.next = Some(NextTurn { prompt_id: prompt_id.map(str::to_owned) });
     }
 
     fn control_error(&mut self, message: String) {
@@ -131,11 +137,13 @@ impl OpenAiEncoder {
     fn begin(&mut self, info: &RunInfo) {
         self.session_id = info.session_id;
         self.model.clone_from(&info.model);
+        let next = self.next.take();
+        self.prompt_id = self.id_of(next.and_then(|next| next.prompt_id));
+    }
+
+    fn id_of(&mut self, named: Option<String>) -> String {
         self.prompts += 1;
-        self.prompt_id = match self.next_prompt_id.take() {
-            Some(id) => id,
-            None => prompt_id(info.session_id, self.prompts),
-        };
+        named.unwrap_or_else(|| prompt_id(self.session_id, self.prompts))
     }
 
     fn encode_document(&mut self, event: &Event, out: &mut Vec<u8>) {
@@ -335,6 +343,14 @@ impl OpenAiEncoder {
     fn run_finished(&mut self, event: &Event, outcome: &Outcome, out: &mut Vec<u8>) {
         if let Some(parent) = &event.parent {
             self.children.remove(parent);
+            return;
+        }
+        if let Some(never_began) = self.next.take() {
+            // Another turn may be under way: it keeps its id.
+            let own = self.id_of(never_began.prompt_id);
+            let of_other = std::mem::replace(&mut self.prompt_id, own);
+            self.close(outcome, event, out);
+            self.prompt_id = of_other;
             return;
         }
         // What came of an interrupted answer is shown; half a call is not.

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use tenon_core::{Part, Role};
-use tenon_wire::input::{CommandKind, FileData, Input, InputPart, SessionRef, Turn, TurnOrigin, read_line};
+use tenon_wire::input::{
+    CommandKind, ControlRequest, FileData, Input, InputPart, SessionRef, Turn, TurnOrigin, read_line,
+};
 
 #[track_caller]
 fn turn(line: Value) -> Turn {
@@ -117,4 +119,38 @@ fn parts_of_every_shape() {
     for (part, wanted) in table {
         assert_eq!(turn(json!({"input": {"parts": [part.clone()]}})).parts, [wanted], "{part}");
     }
+}
+
+#[test]
+fn the_details_of_a_request_may_stand_in_a_payload() {
+    let set = |model: &str| ControlRequest::SetModel { model: Some(model.to_owned()) };
+    for (line, wanted) in [
+        (json!({"subtype": "set_model", "payload": {"model": "m5"}}), set("m5")),
+        (json!({"request": {"subtype": "set_model", "payload": {"model": "m5"}}}), set("m5")),
+        (json!({"subtype": "set_model", "model": "m1", "payload": {"model": "m5"}}), set("m1")),
+        (json!({"subtype": "interrupt", "payload": null}), ControlRequest::Interrupt),
+    ] {
+        let mut line = line;
+        line["type"] = json!("control_request");
+        line["request_id"] = json!("f2");
+        match read_line(line.to_string().as_bytes()) {
+            Ok(Some(Input::ControlRequest { id, request })) => assert_eq!((&*id, *request), ("f2", wanted)),
+            other => panic!("{line} is {other:?}"),
+        }
+    }
+    let wrong = json!({"type": "control_request", "request_id": "f2", "subtype": "interrupt", "payload": 1});
+    assert_eq!(read_line(wrong.to_string().as_bytes()).unwrap_err().request_id.as_deref(), Some("f2"));
+}
+
+#[test]
+fn an_answer_without_content_is_an_error_to_whoever_asked() {
+    for line in [
+        json!({"type": "control_response", "request_id": "a"}),
+        json!({"type": "control_response", "request_id": "a", "response": "yes"}),
+    ] {
+        let error = read_line(line.to_string().as_bytes()).unwrap_err();
+        assert_eq!((error.unanswered.as_deref(), error.request_id), (Some("a"), None), "{line}");
+    }
+    let error = read_line(br#"{"type": "control_response"}"#).unwrap_err();
+    assert_eq!(error.unanswered, None);
 }
