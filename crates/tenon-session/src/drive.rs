@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use tenon_agent::{Agent, Emitter, Ended, Stop};
 use tenon_core::{
-    ApprovalMode, BoxFut, Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Media, Message,
-    Outcome, Part, Role, RunInfo, Signal, Timestamp,
+    ApprovalMode, BoxFut, Client, Ending, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Media,
+    Message, Outcome, Part, Role, RunInfo, Signal, Timestamp,
 };
 use tenon_wire::input::{
     Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, Turn, TurnOrigin,
@@ -111,6 +111,8 @@ pub(crate) struct Running {
     prompt_id: Option<String>,
     /// Cancellations that are answered when the turn is over.
     cancels: Vec<Cancel>,
+    /// Turns that were cancelled while they waited for this one; they have their results after it.
+    taken_back: Vec<Turn>,
     run: BoxFut<'static, Ended>,
 }
 
@@ -266,6 +268,7 @@ impl<H: Host> Session<H> {
             }
             TurnOrigin::User | TurnOrigin::System => {
                 let is_blank = turn.command.is_none()
+                    && turn.preamble.is_none()
                     && !turn.continuation
                     && turn
                         .parts
@@ -296,15 +299,20 @@ impl<H: Host> Session<H> {
     }
 
     fn cancel(&mut self, cancel: Cancel, running: Option<&mut Running>) {
-        let meant = running.filter(|running| {
-            cancel.prompt_id.is_none() || running.prompt_id.is_none() || cancel.prompt_id == running.prompt_id
-        });
-        match meant {
-            Some(running) => {
-                running.stop.now(interrupted());
-                running.cancels.push(cancel);
-            }
-            None => self.cancelled(&cancel, Cancelled::Noop, "no turn is running"),
+        let Some(running) = running else {
+            return self.cancelled(&cancel, Cancelled::Noop, "no turn is running");
+        };
+        let is_any = cancel.prompt_id.is_none();
+        let is_running = is_any || cancel.prompt_id == running.prompt_id;
+        let waiting = self.queue.iter().position(|turn| !is_any && turn.prompt_id == cancel.prompt_id);
+        if !is_running && let Some(turn) = waiting.and_then(|at| self.queue.remove(at)) {
+            running.taken_back.push(turn);
+            self.cancelled(&cancel, Cancelled::Ok, "the turn was taken back before it began");
+        } else if is_running || running.prompt_id.is_none() {
+            running.stop.now(interrupted());
+            running.cancels.push(cancel);
+        } else {
+            self.cancelled(&cancel, Cancelled::Noop, "no turn with this `prompt_id` is running or waits");
         }
     }
 
@@ -347,7 +355,7 @@ impl<H: Host> Session<H> {
                 if let Some((command, answer)) = told {
                     self.teller(&turn, command).tell(&answer);
                 }
-                match self.message(&parts) {
+                match self.message(&turn, &parts) {
                     Ok(message) => Some(message),
                     Err(failure) => return self.refuse(&turn, failure),
                 }
@@ -357,7 +365,7 @@ impl<H: Host> Session<H> {
                 None
             }
             Commanded::NotACommand if turn.continuation && turn.parts.is_empty() => None,
-            Commanded::NotACommand => match self.message(&turn.parts) {
+            Commanded::NotACommand => match self.message(&turn, &turn.parts) {
                 Ok(message) => Some(message),
                 Err(failure) => return self.refuse(&turn, failure),
             },
@@ -383,7 +391,7 @@ impl<H: Host> Session<H> {
                 None => tenon_agent::run(agent, sink).await,
             }
         });
-        Some(Running { stop, prompt_id: turn.prompt_id, cancels: Vec::new(), run })
+        Some(Running { stop, prompt_id: turn.prompt_id, cancels: Vec::new(), taken_back: Vec::new(), run })
     }
 
     fn teller(&self, turn: &Turn, command: Command) -> Teller {
@@ -403,8 +411,11 @@ impl<H: Host> Session<H> {
         }
     }
 
-    fn message(&mut self, parts: &[InputPart]) -> Result<Message, Failure> {
-        let mut message = Message { role: Role::User, parts: Vec::with_capacity(parts.len()) };
+    fn message(&mut self, turn: &Turn, parts: &[InputPart]) -> Result<Message, Failure> {
+        let mut message = Message { role: Role::User, parts: Vec::with_capacity(parts.len() + 1) };
+        if let Some(preamble) = &turn.preamble {
+            message.parts.push(Part::Text { text: format!("{preamble}\n\n") });
+        }
         for part in parts {
             message.parts.push(match part {
                 InputPart::Text(text) => Part::Text { text: text.clone() },
@@ -422,11 +433,19 @@ impl<H: Host> Session<H> {
     }
 
     fn turn_ended(&mut self, ended: Ended, running: Running) {
-        self.history = ended.history;
+        // What cannot be asked is not asked again with every turn that follows.
+        if !was_refused(&self.history, &ended) {
+            self.history = ended.history;
+        }
         self.peer.turn_ends();
         self.host.turn_ended(&ended.outcome);
         for cancel in &running.cancels {
             self.cancelled(cancel, Cancelled::Ok, "the turn was stopped");
+        }
+        for turn in &running.taken_back {
+            let why = "the client cancelled the turn before it began";
+            let failure = Failure::new(ErrorClass::Interrupted(Signal::Int), why);
+            self.fail(turn.prompt_id.as_deref(), failure);
         }
     }
 
@@ -469,6 +488,24 @@ fn told_by_client(parts: &[InputPart]) -> String {
         None => text,
         Some((end, _)) => format!("{}\n[… the rest was left out …]", &text[..end]),
     }
+}
+
+/// Whether a turn came to nothing because of what was asked or how, so that asking again would not help.
+/// After an interruption, a limit or a bad connection it can be continued.
+fn was_refused(before: &[Message], ended: &Ended) -> bool {
+    let Ending::Failure(failure) = &ended.outcome.ending else { return false };
+    let is_lasting = matches!(
+        failure.class,
+        ErrorClass::Usage
+            | ErrorClass::Auth
+            | ErrorClass::Input
+            | ErrorClass::Config
+            | ErrorClass::Refused
+            | ErrorClass::Protocol
+    );
+    let answers =
+        |history: &[Message]| history.iter().filter(|message| message.role == Role::Assistant).count();
+    is_lasting && ended.history.len() >= before.len() && answers(&ended.history) == answers(before)
 }
 
 /// Why a client's own interruption ends a turn.

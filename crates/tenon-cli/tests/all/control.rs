@@ -238,3 +238,51 @@ fn questions_are_answered_in_any_order() {
     }
     driver.finish().assert_code(0);
 }
+
+/// A request that the provider refuses is told once, and no later turn asks it again.
+#[test]
+fn a_refused_prompt_is_not_part_of_the_conversation() {
+    let refused = reply().status(400).json(json!({"error": {"message": "not like this"}}));
+    let server = Server::start([reply().text("One."), refused, reply().text("Three.")]);
+    let mut driver = driven(&server, &[]);
+    assert_eq!(driver.turn("good")["result"], "One.");
+    assert_eq!(driver.turn("bad")["is_error"], true);
+    let told = driver.told(json!({"subtype": "continue_last_turn"}));
+    assert_eq!((&told["accepted"], &told["interruption"]), (&json!(false), &json!("none")));
+    assert_eq!(driver.turn("fine")["result"], "Three.");
+    let request = server.request(2);
+    let said: Vec<&Value> = request.messages()[1..].iter().map(|message| &message["content"]).collect();
+    assert_eq!(said, ["good", "One.", "fine"]);
+    driver.finish().assert_code(0);
+}
+
+/// A turn that waits is taken back: it has a result, and the model never hears of it.
+#[test]
+fn a_waiting_turn_is_cancelled() {
+    let gate = Gate::new();
+    let server = Server::start([reply().text("One.").hold(&gate), reply().text("Three.")]);
+    let mut driver = driven(&server, &["--dialect", "openai"]);
+    let named = |id: &str| {
+        let mut line = request(id);
+        line["prompt_id"] = json!(id);
+        line
+    };
+    driver.send(&named("p1"));
+    server.wait_for_requests(1, std::time::Duration::from_secs(30));
+    driver.send(&named("p2"));
+    driver.send(&named("p3"));
+    for (id, status) in [("p2", "ok"), ("p9", "noop")] {
+        driver.send(&json!({"type": "control/cancel", "prompt_id": id}));
+        let told = driver.until(|line| line["type"] == "result/cancel");
+        assert_eq!((&told["prompt_id"], &told["status"]), (&json!(id), &json!(status)));
+        assert_ne!(told["message"], "no turn is running");
+    }
+    gate.open();
+    for (id, class) in [("p1", Value::Null), ("p2", json!("interrupted")), ("p3", Value::Null)] {
+        let closing = driver.until(is_final);
+        assert_eq!(closing["prompt_id"], id);
+        assert_eq!(closing["metadata"]["error"]["class"], class, "{closing}");
+    }
+    assert_eq!(server.requests().len(), 2);
+    driver.finish().assert_code(0);
+}

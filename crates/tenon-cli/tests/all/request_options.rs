@@ -91,6 +91,25 @@ fn only_the_named_tools_are_offered() {
 }
 
 #[test]
+fn the_system_message_of_a_plain_request_stands_apart_from_the_words_of_the_user() {
+    let server = Server::start([reply().text("Ahoy.")]);
+    let mut driver = driven(&server, &[]);
+    let line = |text: &str| {
+        json!({"messages": [
+            {"role": "system", "content": "You are a pirate."}, {"role": "user", "content": text},
+        ]})
+    };
+    driver.send(&line("/help"));
+    driver.until(|line| line["type"] == "result/command");
+    driver.until(|line| line["metadata"]["final"] == true);
+    driver.send(&line("Hello"));
+    driver.until(|line| line["metadata"]["final"] == true);
+    let asked = server.request(0);
+    assert_eq!(asked.messages().last().unwrap()["content"], "You are a pirate.\n\nHello");
+    driver.finish().assert_code(0);
+}
+
+#[test]
 fn options_that_mean_nothing_are_refused() {
     let server = Server::start([]);
     let mut driver = driven(&server, &["--dialect", "openai"]);

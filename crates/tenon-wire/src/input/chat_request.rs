@@ -14,6 +14,8 @@ pub struct Turn {
     pub prompt_id: Option<String>,
     pub origin: TurnOrigin,
     pub parts: Vec<InputPart>,
+    /// What the client's own application tells the model ahead of `parts`. No command stands in it.
+    pub preamble: Option<String>,
     /// A command that is declared rather than typed.
     pub command: Option<Command>,
     /// What was said before, where the client brings the whole conversation along.
@@ -196,9 +198,17 @@ pub(super) fn openai_request(fields: &Map<String, Value>) -> Result<Turn, InputE
     let Some(asked) = asked else {
         return Err(InputError::new("the last of `messages` must be a user's"));
     };
-    let mut parts: Vec<InputPart> = system;
-    parts.extend(asked);
+    let mut parts = asked;
+    let mut told = Vec::new();
+    for part in system {
+        match part {
+            InputPart::Text(text) if text.trim().is_empty() => {}
+            InputPart::Text(text) => told.push(text),
+            other => parts.push(other),
+        }
+    }
     Ok(Turn {
+        preamble: (!told.is_empty()).then(|| told.join("\n\n")),
         session: if history.is_empty() { SessionRef::Current } else { SessionRef::New },
         parts,
         history,

@@ -26,8 +26,8 @@ fn a_plain_request_brings_its_conversation_along() {
     ], "model": "m", "temperature": 0.5, "max_tokens": 7}));
     assert_eq!(read.session, SessionRef::New);
     let inline = InputPart::File(FileData::Inline { data: "AA==".into(), mime: "image/png".into() });
-    let said = [InputPart::Text("Be brief.".into()), InputPart::Text("b".into()), inline];
-    assert_eq!(read.parts, said);
+    assert_eq!(read.parts, [InputPart::Text("b".into()), inline]);
+    assert_eq!(read.preamble.as_deref(), Some("Be brief."));
     let roles: Vec<Role> = read.history.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
     assert!(matches!(&read.history[0].parts[..], [Part::Text { .. }, Part::Media(_)]));
