@@ -34,7 +34,7 @@ pub enum Command {
         #[command(subcommand)]
         command: SchemaCommand,
     },
-    /// Check and draw workflows, documents of many agents
+    /// Run, check and draw workflows, documents of many agents
     Flow {
         #[command(subcommand)]
         command: crate::flow_args::FlowCommand,

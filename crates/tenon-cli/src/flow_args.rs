@@ -8,7 +8,7 @@ use crate::args::RunArgs;
 
 #[derive(Debug, Subcommand)]
 pub enum FlowCommand {
-    /// Check documents and everything they refer to. Exit 0 if all are valid, 52 if not
+    /// Check documents and everything they refer to. Exit 0 if all are valid, 52 if not, 42 if one cannot be read
     Validate {
         /// Workflow documents, YAML or JSON
         #[arg(required = true, value_name = "FILE")]

@@ -71,7 +71,11 @@ fn validate(files: &[PathBuf], format: ReportFormat) -> u8 {
                 found.extend(problems);
                 code = exit_code(ErrorClass::Config);
             }
-            Err(error @ LoadError::Unreadable { .. }) => return unreadable(&error),
+            Err(error @ LoadError::Unreadable { .. }) => {
+                // A document that is known to be wrong weighs more than one that nobody could read.
+                code = code.max(unreadable(&error));
+                found.extend(error.into_diagnostics());
+            }
         }
     }
     let text = match format {

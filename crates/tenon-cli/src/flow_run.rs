@@ -41,7 +41,7 @@ const RUN_ID_BYTES: usize = 8;
 pub fn main(args: FlowRunArgs) -> u8 {
     let asked = match flow_usage::check(args) {
         Ok(asked) => asked,
-        Err(error) => return run::usage_error(&error),
+        Err(error) => return run::usage_error_of("tenon flow run", &error),
     };
     let reporter = run::reporter(&asked.run);
     let runtime = match run::runtime() {
@@ -148,10 +148,10 @@ async fn prepare(
     let inputs = flow_inputs::read(asked, &flow, &started_in)?;
     let context = context(asked, around.stop, warnings).await?;
     warnings.extend(loaded.warnings.iter().cloned());
-    for (model, price) in &flow.workflow.prices {
-        // What somebody set up for this machine is stronger than what a document says.
-        loaded.settings.prices.entry(model.clone()).or_insert_with(|| price_of(price));
-    }
+    tenon_flow::each_price(&flow, &mut |model, price| {
+        // What somebody set up for this machine is stronger than what a document says, and a document than its includes.
+        loaded.settings.prices.entry(model.to_owned()).or_insert_with(|| price_of(price));
+    });
     let mut args = asked.run.clone();
     // Nothing of a workflow is a session.
     args.no_session = true;

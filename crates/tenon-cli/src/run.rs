@@ -62,11 +62,16 @@ pub fn runtime() -> Result<Runtime, Failure> {
 }
 
 pub fn usage_error(error: &UsageError) -> u8 {
+    usage_error_of("tenon", error)
+}
+
+/// `command` is the one whose flags were misused.
+pub fn usage_error_of(command: &str, error: &UsageError) -> u8 {
     line(&format!("error[usage]: {}", error.message));
     if let Some(hint) = &error.hint {
         line(&format!("hint: {hint}"));
     }
-    line("hint: `tenon --help` lists the flags");
+    line(&format!("hint: `{command} --help` lists the flags"));
     tenon_core::exit_code(ErrorClass::Usage)
 }
 

@@ -320,8 +320,12 @@ fn without_result(failure: &Failure) -> StepError {
         message.push_str(&format!(" ({})", failure.message));
     }
     let violations = failure.structured.iter().flat_map(|structured| &structured.violations);
-    let wrong: Vec<String> =
-        violations.map(|violation| format!("{}: {}", violation.path, violation.message)).collect();
+    let wrong: Vec<String> = violations
+        .map(|violation| match violation.path.as_str() {
+            "" => violation.message.clone(),
+            path => format!("{path}: {}", violation.message),
+        })
+        .collect();
     let hint = match wrong.is_empty() {
         true => "say in the instructions what is to be submitted, or try another model".to_owned(),
         false => format!("the last one missed the schema: {}", wrong.join("; ")),
@@ -420,5 +424,24 @@ impl TurnJournal for Content {
     fn write(&self, record: TurnRecord) -> BoxFut<'_, io::Result<()>> {
         self.add(&record);
         self.journal.write(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_core::{StructuredError, Violation};
+
+    use super::*;
+
+    #[test]
+    fn a_violation_of_the_whole_result_has_no_path() {
+        let violation =
+            |path: &str, message: &str| Violation { path: path.to_owned(), message: message.to_owned() };
+        let violations =
+            vec![violation("", "the arguments are not JSON"), violation("/a", "expected string")];
+        let mut failure = Failure::new(ErrorClass::Contract, "no payload");
+        failure.structured = Some(StructuredError { attempts: 1, candidate: None, violations });
+        let hint = without_result(&failure).hint.unwrap();
+        assert_eq!(hint, "the last one missed the schema: the arguments are not JSON; /a: expected string");
     }
 }

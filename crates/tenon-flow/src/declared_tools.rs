@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tenon_tools::{Forbidden, Permissions, Registry};
 
 use crate::tool_aliases::own_name;
-use crate::{LoadedAgent, LoadedStep, LoadedWorkflow, LoopKind, StepBody, ToolChoice};
+use crate::{LoadedAgent, LoadedStep, LoadedWorkflow, LoopKind, ModelPrice, StepBody, ToolChoice};
 
 /// A tool that a step's agent lists and cannot use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,22 @@ pub fn each_model(flow: &LoadedWorkflow, see: &mut impl FnMut(&str)) {
             see(model);
         }
     });
+}
+
+/// Calls `see` with every price that documents give: the outer document first, then what it includes.
+pub fn each_price(flow: &LoadedWorkflow, see: &mut impl FnMut(&str, &ModelPrice)) {
+    flow.workflow.prices.iter().for_each(|(model, price)| see(model, price));
+    prices_of(&flow.steps, see);
+}
+
+fn prices_of(steps: &[LoadedStep], see: &mut impl FnMut(&str, &ModelPrice)) {
+    for step in steps {
+        match &step.body {
+            StepBody::Agent => {}
+            StepBody::Include(included) => each_price(included, see),
+            StepBody::Loop(repeated) => prices_of(&repeated.steps, see),
+        }
+    }
 }
 
 fn models_of(steps: &[LoadedStep], see: &mut impl FnMut(&str)) {

@@ -253,7 +253,7 @@ pub static OPTIONS: Object = Object {
             "maxRetries",
             Whole(0, MAX_COUNT),
             Optional,
-            "`--max-retries`",
+            "`retry.attempts` of the settings, less 1",
             "How often one model call is tried again",
         ),
     ],

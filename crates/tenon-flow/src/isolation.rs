@@ -162,17 +162,28 @@ impl Worktree<'_> {
     }
 }
 
-/// A name that is legal for a branch and a folder: `run_1/each[2]@1` becomes `run_1/each-2-1`.
-fn legal(name: &str) -> String {
-    let mut legal = String::with_capacity(name.len());
-    for c in name.chars() {
+/// A name that is legal for a branch and a folder, another one for each key: `run_1/check#2[7]@1` becomes
+/// `run_1/check.2=7@1`. What no key has is written as its bytes.
+fn legal(key: &str) -> String {
+    let mut legal = String::with_capacity(key.len());
+    for c in key.chars() {
         match c {
-            c if c.is_ascii_alphanumeric() || matches!(c, '_' | '/') => legal.push(c),
-            _ if legal.ends_with(['-', '/']) => {}
-            _ => legal.push('-'),
+            c if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '@') => legal.push(c),
+            '#' => legal.push('.'),
+            '[' => legal.push('='),
+            '~' => legal.push('+'),
+            // An item's number ends where no digit follows.
+            ']' => {}
+            other => {
+                let mut bytes = [0; 4];
+                other
+                    .encode_utf8(&mut bytes)
+                    .bytes()
+                    .for_each(|byte| legal.push_str(&format!("%{byte:02X}")));
+            }
         }
     }
-    legal.trim_end_matches(['-', '/']).to_owned()
+    legal
 }
 
 #[cfg(test)]
@@ -205,8 +216,8 @@ mod tests {
 
         let idle = given.add("run/idle@1").await.unwrap();
         assert_eq!(idle.finish().await, Kept::Nothing);
-        for expected in ["tenon/run/each-2-inner-1", "tenon/run/each-2-inner-1-2"] {
-            let worktree = given.add("run/each[2].inner@1").await.unwrap();
+        for expected in ["tenon/run/each=2/inner@1", "tenon/run/each=2/inner@1-2"] {
+            let worktree = given.add("run/each[2]/inner@1").await.unwrap();
             let folder = worktree.folder();
             assert!(folder.ends_with("sub"), "{}", folder.display());
             std::fs::write(folder.join("file"), "two").unwrap();
@@ -214,7 +225,24 @@ mod tests {
             assert!(!folder.exists());
         }
         assert_eq!(std::fs::read_to_string(repository.join("sub/file")).unwrap(), "one");
-        let kept = given.git(&repository, &["show", "tenon/run/each-2-inner-1:sub/file"]).await.unwrap();
+        let kept = given.git(&repository, &["show", "tenon/run/each=2/inner@1:sub/file"]).await.unwrap();
         assert_eq!(kept, "two");
+    }
+
+    #[tokio::test]
+    async fn steps_whose_keys_look_alike_have_copies_of_their_own() {
+        let home = tempfile::tempdir().unwrap();
+        let given = worktrees(home.path(), &home.path().join("scratch"));
+        given.git(home.path(), &["init", "--quiet"]).await.unwrap();
+        given.git(home.path(), &["commit", "--quiet", "--allow-empty", "-m", "first"]).await.unwrap();
+        let keys = ["r/b-0@1", "r/b[0]@1", "r/b#0@1", "r/b/0@1", "r/b-0-1@1", "r/b-0@1~judge", "r/b_0@1"];
+        let mut copies = Vec::new();
+        for key in keys {
+            copies.push(given.add(key).await.unwrap());
+        }
+        for (key, copy) in keys.into_iter().zip(copies) {
+            std::fs::write(copy.folder().join("file"), key).unwrap();
+            assert_eq!(copy.finish().await, Kept::Branch(format!("tenon/{}", legal(key))));
+        }
     }
 }

@@ -46,7 +46,7 @@ mod validate;
 pub use agent_step::{AgentSteps, NEVER_SUBMITTED, StepModels, StepParts};
 pub use cel::{CelError, CelSyntax, Expression, MAX_EXPRESSION_BYTES, Scope, StepView};
 pub use context_files::{ContextFile, FileContent, read_context_files};
-pub use declared_tools::{UnusableTool, each_model, unusable_tools};
+pub use declared_tools::{UnusableTool, each_model, each_price, unusable_tools};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use document::{
     AgentSpec, DEFAULT_MAX_TURNS, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode,

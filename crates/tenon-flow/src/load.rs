@@ -16,7 +16,8 @@ use serde_json::Value;
 use tenon_contract::Schema;
 
 use crate::cel::Expression;
-use crate::document::{AgentSpec, OutputMode, Step, Workflow};
+use crate::diagnostic::{Code, Severity};
+use crate::document::{AgentSpec, OutputMode, Place, Step, Workflow};
 use crate::parse::{self, Parsed};
 use crate::references::{self, RefError};
 use crate::template::Template;
@@ -30,6 +31,7 @@ pub fn load(file: &Path, options: &LoadOptions) -> Result<LoadedWorkflow, LoadEr
     let name = file.display().to_string();
     let text = references::read_text(&path, &name).map_err(|error| match error {
         RefError::Missing { reason, .. } => LoadError::Unreadable { file: file.to_owned(), reason },
+        RefError::TooLarge(_) => LoadError::Invalid(vec![at_start(file, Code::TooLarge, error.to_string())]),
         other => LoadError::Unreadable { file: file.to_owned(), reason: other.to_string() },
     })?;
     let mut loader = Loader { options, files: HashMap::new(), open: vec![path.clone()], found: Vec::new() };
@@ -76,6 +78,32 @@ pub enum LoadError {
     /// Everything that is wrong, warnings included.
     #[error("{}", summary(.0))]
     Invalid(Vec<Diagnostic>),
+}
+
+impl LoadError {
+    /// Everything that is wrong, warnings included. A file that cannot be read is one problem, at its start.
+    pub fn into_diagnostics(self) -> Vec<Diagnostic> {
+        let message = self.to_string();
+        match self {
+            LoadError::Unreadable { file, .. } => vec![at_start(&file, Code::RefMissing, message)],
+            LoadError::Invalid(found) => found,
+        }
+    }
+}
+
+/// A problem of a file whose text nobody has.
+fn at_start(file: &Path, code: Code, message: String) -> Diagnostic {
+    let Place { line, column } = Place::START;
+    Diagnostic {
+        code,
+        severity: Severity::Error,
+        file: file.to_owned(),
+        line,
+        column,
+        message,
+        hint: None,
+        snippet: String::new(),
+    }
 }
 
 fn summary(found: &[Diagnostic]) -> String {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::diagnostic::{Code, Problems, nearest, quoted};
 use crate::document::{Items, Loop, Places, Step, Workflow};
 use crate::fields::{ID_PATTERN, MAX_STEPS};
+use crate::isolation::WORKTREE;
 use crate::parse::join;
 use crate::topology;
 
@@ -34,6 +35,7 @@ pub(crate) fn validate(workflow: &Workflow, places: &Places, problems: &mut Prob
         let message = format!("workflow has too many steps ({} > max {MAX_STEPS})", workflow.steps.len());
         check.error(Code::TooLarge, "/steps", message);
     }
+    check.isolation();
     check.steps(&workflow.steps, "", Level::Top);
     for (name, _) in &workflow.outputs {
         if !fits(&OUTPUT, name) {
@@ -67,6 +69,18 @@ impl Check<'_, '_> {
         }
     }
 
+    /// Other values are of other runners. Steps run all the same, so it only warns.
+    fn isolation(&mut self) {
+        let Some(wanted) = self.workflow.options.isolation.as_deref().filter(|wanted| *wanted != WORKTREE)
+        else {
+            return;
+        };
+        let message = format!("there is no `isolation: {}` here, so steps are not isolated", quoted(wanted));
+        let place = self.places.of("/options/isolation");
+        let hint = format!("`{WORKTREE}` gives each step a git worktree of its own");
+        self.problems.warning(Code::Validation, place, message).hint(hint);
+    }
+
     fn agents(&mut self) {
         for (name, agent) in &self.workflow.agents {
             let pointer = join("/agents", name);
@@ -94,13 +108,11 @@ impl Check<'_, '_> {
             }
             self.step(step, &pointer, level);
         }
-        let mut unknown = false;
         for (index, step) in steps.iter().enumerate() {
             for (position, id) in step.depends_on.iter().enumerate() {
                 if first.contains_key(id.as_str()) {
                     continue;
                 }
-                unknown = true;
                 let pointer = format!("{list}/{index}/dependsOn/{position}");
                 let message =
                     format!("`{}` (referenced by step `{}`) is not a step", quoted(id), quoted(&step.id));
@@ -108,7 +120,8 @@ impl Check<'_, '_> {
                 self.hinted(Code::MissingDep, &pointer, message, hint);
             }
         }
-        if !unknown && let Err(left) = topology::order(steps) {
+        // A name that leads nowhere is no edge, and hides no cycle.
+        if let Err(left) = topology::order(steps) {
             let names: Vec<&str> = left.iter().map(|index| steps[*index].id.as_str()).collect();
             let pointer = format!("{list}/{}", left.first().copied().unwrap_or(0));
             let message =

@@ -145,6 +145,7 @@ fn mistakes_on_the_command_line() {
     for (flags, message) in table {
         let run = tenon().file("flow.yaml", ONE).args(["flow", "run"]).args(*flags).run();
         assert!(run.assert_code(2).stderr.starts_with(&format!("error[usage]: {message}\n")), "{run}");
+        assert!(run.stderr.ends_with("hint: `tenon flow run --help` lists the flags\n"), "{run}");
         assert_eq!(run.stdout, "");
     }
     let run = tenon().args(["flow", "run", "missing.yaml", "-o", "json"]).run();
@@ -189,6 +190,15 @@ fn money_is_one_budget_for_all_steps() {
     let document = chain("prices: { test-model: { input: 500000, output: 1000000 } }\n");
     let run = flow(&server, &document).args(["-o", "json"]).run();
     assert_eq!(run.assert_code(0).json()["total_cost_usd"], 3.0, "the document's prices: {run}");
+    // What an included document says of a price holds unless the outer one says something else.
+    for (outer, cost) in [("", 3.0), ("prices: { test-model: { input: 1000000, output: 1000000 } }\n", 4.0)] {
+        let server = Server::start([at("Do a.").text("a").usage(1, 1), at("Do b.").text("b").usage(1, 1)]);
+        let run = flow(&server, &format!("name: o\n{outer}steps: [{{ id: all, include: inner.yaml }}]\n"))
+            .file("inner.yaml", &document)
+            .args(["-o", "json"])
+            .run();
+        assert_eq!(run.assert_code(0).json()["total_cost_usd"], cost, "{run}");
+    }
 }
 
 fn cancelled(run: &Run, format: &str, code: i32, name: &str) {

@@ -593,10 +593,10 @@ fn isolated_steps_work_in_copies() {
     let shown = server.request(2).tool_result("d");
     assert!(shown.contains("changed") && !shown.contains(&*run.workspace().to_string_lossy()), "{shown}");
     assert!(
-        run.stderr.contains("step edit: what the step changed is on the branch `tenon/r1/edit-1`"),
+        run.stderr.contains("step edit: what the step changed is on the branch `tenon/r1/edit@1`"),
         "{run}"
     );
-    assert_eq!(git(&["show", "tenon/r1/edit-1:new.txt"]), "changed\n");
+    assert_eq!(git(&["show", "tenon/r1/edit@1:new.txt"]), "changed\n");
     assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
 }
 

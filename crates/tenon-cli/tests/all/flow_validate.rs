@@ -40,6 +40,33 @@ fn a_document_that_is_not_there_is_bad_input() {
     }
 }
 
+#[test]
+fn a_document_that_cannot_be_read_hides_nothing_of_the_others() {
+    let wrong = "name: n\nsteps: [{id: a, dependsOn: [c]}]\n";
+    let validate = |format: &str, files: &[&str]| {
+        let tenon = tenon().file("a.yaml", VALID).file("b.yaml", wrong);
+        let tenon = tenon.file("large.yaml", "# too much\n".repeat(100_000));
+        tenon.args(["flow", "validate", "--format", format]).args(files).run()
+    };
+    let table: &[(&[&str], i32, &[&str])] = &[
+        (&["missing.yaml", "a.yaml"], 42, &["missing.yaml ref_missing"]),
+        (&["b.yaml", "missing.yaml"], 52, &["b.yaml missing_dep", "missing.yaml ref_missing"]),
+        (&["large.yaml"], 52, &["large.yaml too_large"]),
+    ];
+    for (files, code, wanted) in table {
+        let report = validate("json", files).assert_code(*code).json();
+        let text = |one: &serde_json::Value, key: &str| one[key].as_str().unwrap().to_owned();
+        let found = report["diagnostics"].as_array().unwrap().iter();
+        let found: Vec<String> =
+            found.map(|one| format!("{} {}", text(one, "file"), text(one, "code"))).collect();
+        assert_eq!(found, *wanted, "{files:?}");
+    }
+    let run = validate("text", &["missing.yaml", "b.yaml", "a.yaml"]);
+    let stdout = &run.assert_code(52).stdout;
+    assert!(stdout.contains("error[missing_dep]") && stdout.ends_with("ok: a.yaml (2 steps)\n"), "{run}");
+    assert!(run.stderr.contains("`missing.yaml` cannot be read"), "{run}");
+}
+
 /// Models only warn: which one answers is settled when a run begins.
 #[test]
 fn a_model_nobody_can_reach_is_a_warning() {

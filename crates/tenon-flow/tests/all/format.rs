@@ -505,6 +505,31 @@ fn text_is_cleaned_or_refused() {
 }
 
 #[test]
+fn a_cycle_is_found_beside_a_name_that_leads_nowhere() {
+    let text = "name: n\nsteps: [{id: a, dependsOn: [b, nobody]}, {id: b, dependsOn: [a]}, {id: c, dependsOn: [nothing]}]";
+    let mut found = codes(text);
+    found.sort_unstable();
+    assert_eq!(found, ["cycle", "missing_dep", "missing_dep"]);
+    assert_eq!(
+        codes("name: n\nsteps: [{id: a, dependsOn: [b]}, {id: b}, {id: c, dependsOn: [d]}]"),
+        ["missing_dep"]
+    );
+}
+
+#[test]
+fn isolation_of_another_runner_is_a_warning() {
+    let warned = valid("name: n\nsteps: [{id: a}]\noptions: {isolation: docker}").warnings;
+    let told: Vec<_> = warned.iter().map(|one| (one.line, one.column, one.message.as_str())).collect();
+    assert_eq!(told, [(3, 22, "there is no `isolation: docker` here, so steps are not isolated")]);
+    for known in ["worktree", "''"] {
+        assert_eq!(
+            valid(&format!("name: n\nsteps: [{{id: a}}]\noptions: {{isolation: {known}}}")).warnings,
+            []
+        );
+    }
+}
+
+#[test]
 fn what_is_too_large_is_refused() {
     let long = "x".repeat(2001);
     assert_eq!(codes(&format!("name: n\ndescription: {long}\nsteps: [{{id: a}}]")), ["too_large"]);
