@@ -14,7 +14,7 @@ use tenon_core::{
 
 use crate::fold::{Fold, Telling, Turn};
 use crate::run_batch::millis_since;
-use crate::turn_loop::Run;
+use crate::run_state::Run;
 
 /// No whole answer came.
 pub(crate) struct Unanswered {
@@ -127,7 +127,11 @@ impl Run<'_> {
         let price = self.agent.models.price(&self.model);
         let result = match broken {
             Some((failure, cause)) => {
-                tally.broken_off(price, fold.abandon());
+                let answer = fold.abandon();
+                tally.broken_off(price, answer.usage);
+                if telling != Telling::ToNobody {
+                    self.broken_off = answer.seen();
+                }
                 Err(Unanswered { failure, cause })
             }
             None => {

@@ -10,8 +10,8 @@ use tenon_tools::HookInput;
 
 use crate::context::{message_bytes, result_bytes};
 use crate::failures;
+use crate::run_state::Run;
 use crate::summary::{self, NoSummary};
-use crate::turn_loop::Run;
 
 /// Turns that stay as they are may take this much of the room; the last one stays whatever it takes.
 const KEPT_SHARE: f64 = 0.3;
@@ -51,11 +51,20 @@ pub(crate) struct Room {
     why: CompactTrigger,
 }
 
-/// The tokens of the next request, before and after room was made. The same where there was nothing to do.
+/// What came of making room on request, in tokens of the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Relief {
-    pub(crate) before: u64,
-    pub(crate) after: u64,
+pub(crate) enum Relief {
+    /// There is nothing that could be replaced.
+    Nothing,
+    /// The summary was no gain, and was thrown away.
+    NoShorter {
+        before: u64,
+        after: u64,
+    },
+    Shorter {
+        before: u64,
+        after: u64,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +115,7 @@ impl Run<'_> {
         let after = self.next_tokens();
         // Asking all the same would be worse: some servers cut the beginning off and say nothing.
         if after >= room.limit {
+            self.does_not_fit = true;
             return Err(self.with_attempts(failures::context_too_small(after, room.limit)));
         }
         Ok(())
@@ -142,7 +152,7 @@ impl Run<'_> {
         let kept_from = kept_from(&self.history, self.compactions.task_at, 0);
         let replaced = self.replaced_bytes(kept_from);
         if replaced == 0 {
-            return Ok(Relief { before, after: before });
+            return Ok(Relief::Nothing);
         }
         if let Some(why) = self.prevented_by_hook(room.why, instructions).await? {
             let message = format!("a `PreCompact` hook kept the conversation from being compacted: {why}");
@@ -150,8 +160,13 @@ impl Run<'_> {
         }
         match self.summarise(kept_from, replaced, room, instructions).await {
             Ok(summary) => {
-                self.put_summary(summary, kept_from, room).await?;
-                Ok(Relief { before, after: self.next_tokens() })
+                let messages = self.with_summary(&summary, kept_from, room);
+                let after = self.tokens_with(&messages);
+                if after >= before {
+                    return Ok(Relief::NoShorter { before, after });
+                }
+                self.put_summary(messages, summary, room).await?;
+                Ok(Relief::Shorter { before, after })
             }
             Err(NoSummary::Stopped(failure)) => Err(failure),
             Err(NoSummary::Useless(why)) => {
@@ -181,6 +196,13 @@ impl Run<'_> {
         self.context.tokens(load)
     }
 
+    /// The same with these messages instead.
+    fn tokens_with(&mut self, messages: &[Message]) -> u64 {
+        let offer = self.offer();
+        let fixed = self.context.weigh(&self.agent.system, &offer, &self.history).fixed;
+        self.context.tokens_in(fixed + messages.iter().map(message_bytes).sum::<usize>())
+    }
+
     async fn compact(&mut self, room: Room) -> Result<Made, Box<Failure>> {
         if self.compactions.in_a_row_with(self.turns) > MOST_IN_A_ROW {
             return Err(self.with_attempts(failures::compacted_too_often(MOST_IN_A_ROW, room.limit)));
@@ -196,7 +218,8 @@ impl Run<'_> {
         if self.context.tokens_in(replaced) >= share(room.trigger, WORTH_SHARE) {
             match self.summarise(kept_from, replaced, room, None).await {
                 Ok(summary) => {
-                    self.put_summary(summary, kept_from, room).await?;
+                    let messages = self.with_summary(&summary, kept_from, room);
+                    self.put_summary(messages, summary, room).await?;
                     return Ok(Made::Room);
                 }
                 Err(NoSummary::Stopped(failure)) => return Err(self.with_attempts(*failure)),
@@ -212,11 +235,10 @@ impl Run<'_> {
 
     async fn put_summary(
         &mut self,
+        messages: Vec<Message>,
         summary: String,
-        kept_from: usize,
         room: Room,
     ) -> Result<(), Box<Failure>> {
-        let messages = self.with_summary(&summary, kept_from, room);
         self.replace_history(messages, Some(0), room).await?;
         self.fire(HookInput::PostCompact { trigger: room.why, summary }).await?;
         Ok(())
@@ -275,6 +297,7 @@ impl Run<'_> {
         room: Room,
     ) -> Result<(), Box<Failure>> {
         self.history = messages;
+        self.prompted = None;
         self.compactions.task_at = task_at;
         self.compactions.count(self.turns);
         self.context.start_over();

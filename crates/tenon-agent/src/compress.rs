@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use tenon_core::{Ending, EventSink, Success};
 
+use crate::compact::Relief;
 use crate::run_batch::millis_since;
-use crate::turn_loop::Run;
+use crate::run_state::Run;
 use crate::{Agent, Emitter, Ended};
 
 /// Replaces all but the last turn of the agent's history by a summary that its model writes. A success says what it
@@ -23,20 +24,18 @@ pub async fn compress(mut agent: Agent, instructions: Option<&str>, sink: Arc<dy
     agent.deliver = None;
     let mut run = Run::new(&agent, emitter, history);
     let ending = match run.compact_on_request(instructions).await {
-        Ok(relief) if relief.after > relief.before => Ending::Success(said(format!(
-            "The conversation was replaced by a summary, which is no shorter: about {} tokens before, about {} now.",
-            relief.before, relief.after
-        ))),
-        Ok(relief) if relief.after == relief.before => {
+        Ok(Relief::Nothing) => {
             Ending::Success(said("There is nothing to compress yet: the last turn always stays.".to_owned()))
         }
-        Ok(relief) => Ending::Success(said(format!(
-            "The conversation was compressed from about {} to about {} tokens.",
-            relief.before, relief.after
+        Ok(Relief::NoShorter { before, after }) => Ending::Success(said(format!(
+            "The conversation stays as it is: with a summary it would have about {after} tokens, and it has about {before}."
+        ))),
+        Ok(Relief::Shorter { before, after }) => Ending::Success(said(format!(
+            "The conversation was compressed from about {before} to about {after} tokens."
         ))),
         Err(failure) => Ending::Failure(failure),
     };
-    let history = run.take_history();
+    let history = std::mem::take(&mut run.history);
     let outcome = Arc::new(run.outcome(ending, millis_since(started)));
     Ended { outcome, history }
 }

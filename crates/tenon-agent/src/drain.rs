@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::Emitter;
-use crate::turn_loop::Run;
+use crate::run_state::Run;
 
 /// How long a run may spend waiting for agents and schedules, unless settings say otherwise.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);

@@ -76,6 +76,15 @@ pub(crate) struct Turn {
     pub(crate) finish: FinishReason,
 }
 
+impl Turn {
+    /// The words of an answer that broke off. Thoughts and calls mean nothing without what should have followed.
+    pub(crate) fn seen(self) -> Option<Message> {
+        let mut message = self.message;
+        message.parts.retain(|part| matches!(part, Part::Text { text } if !text.trim().is_empty()));
+        (!message.parts.is_empty()).then_some(message)
+    }
+}
+
 impl<'a> Fold<'a> {
     pub(crate) fn new(
         emitter: &'a Emitter,
@@ -174,13 +183,13 @@ impl<'a> Fold<'a> {
     }
 
     /// Ends an answer that was broken off: finished parts are told, half a tool call is not a call.
-    pub(crate) fn abandon(mut self) -> Usage {
+    pub(crate) fn abandon(mut self) -> Turn {
         self.held_back.clear();
         if !self.is_live() {
             self.parts.clear();
         }
         self.parts.retain(|part| part.stopped || !matches!(part.content, Part::ToolCall(_)));
-        self.finish().usage
+        self.finish()
     }
 
     fn forget(&mut self) {

@@ -1,6 +1,6 @@
 //! Keeps a conversation whole: every call has an answer, and what one speaker says is one message.
 //!
-//! Used at the end of a run that was stopped (`turn_loop.rs`) and when a session is resumed
+//! Used at the end of a run that failed (`leave.rs`) and when a session is resumed
 //! (`tenon-session`), so that both tell the model the same. Nothing here is carried out again.
 
 use std::collections::HashMap;
@@ -12,6 +12,20 @@ pub const INTERRUPTED: &str = "Interrupted: the run was stopped before this call
      find out before you repeat it.";
 /// What is said of a call that was never begun.
 pub const NOT_RUN: &str = "Not run: the run was stopped before this call was begun.";
+
+/// How the note begins that a turn was stopped.
+const STOPPED: &str = "[Note: this turn was stopped before it was finished";
+
+/// What the model is told of a turn that somebody or something stopped.
+pub fn stopped_note(why: &str) -> Message {
+    Message::user(format!("{STOPPED}: {why}]"))
+}
+
+/// Whether a message is that note and nothing else.
+pub fn is_stopped_note(message: &Message) -> bool {
+    let text = message.text();
+    message.role == Role::User && text.starts_with(STOPPED) && !text.contains("]\n\n")
+}
 
 /// What is known of a call that has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +88,49 @@ pub fn tell(history: &mut Vec<Message>, message: Message) {
     history.push(message);
 }
 
+/// Where a prompt was added to a conversation, so that it can be taken back.
+#[derive(Clone, Debug)]
+pub struct Prompted {
+    /// Messages before it.
+    messages: usize,
+    /// The text of the last of these, where the prompt was added to that.
+    text: Option<usize>,
+    /// What the model was told after it by anyone else.
+    since: Vec<Message>,
+}
+
+impl Prompted {
+    /// Adds a prompt.
+    pub fn by(history: &mut Vec<Message>, prompt: Message) -> Prompted {
+        let text = match history.last().and_then(|last| last.parts.last()) {
+            Some(Part::Text { text }) => Some(text.len()),
+            _ => None,
+        };
+        let messages = history.len();
+        tell(history, prompt);
+        Prompted { messages, text: text.filter(|_| history.len() == messages), since: Vec::new() }
+    }
+
+    /// Adds what the model is told after it.
+    pub fn tell(&mut self, history: &mut Vec<Message>, message: Message) {
+        self.since.push(message.clone());
+        tell(history, message);
+    }
+
+    /// Takes the prompt back, and whatever was answered to it. What the model was told besides stays.
+    pub fn take_back(self, history: &mut Vec<Message>) {
+        history.truncate(self.messages);
+        if let (Some(length), Some(Part::Text { text })) =
+            (self.text, history.last_mut().and_then(|last| last.parts.last_mut()))
+        {
+            text.truncate(length);
+        }
+        for message in self.since {
+            tell(history, message);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +178,39 @@ mod tests {
         // Once is enough.
         assert_eq!(close_calls(&mut history, Vec::new(), |_| Unfinished::MayHaveRun), []);
         assert_eq!(history.len(), 3);
+    }
+
+    #[test]
+    fn a_prompt_can_be_taken_back_and_what_else_was_told_stays() {
+        let text = |history: &[Message]| history.iter().map(Message::text).collect::<Vec<_>>();
+        let answered =
+            || vec![Message::user("go"), Message { role: Role::Assistant, parts: vec![call("a")] }];
+        for (before, with, after) in [
+            (vec![], vec!["new\n\nnews"], vec!["news"]),
+            (vec![Message::user("old")], vec!["old\n\nnew\n\nnews"], vec!["old\n\nnews"]),
+            (answered(), vec!["go", "", "new\n\nnews"], vec!["go", "", "news"]),
+        ] {
+            let mut history = before.clone();
+            let mut prompted = Prompted::by(&mut history, Message::user("new"));
+            prompted.clone().take_back(&mut history);
+            assert_eq!(text(&history), text(&before));
+            prompted = Prompted::by(&mut history, Message::user("new"));
+            prompted.tell(&mut history, Message::user("news"));
+            assert_eq!(text(&history), with);
+            history.push(Message { role: Role::Assistant, parts: vec![call("b")] });
+            prompted.take_back(&mut history);
+            assert_eq!(text(&history), after);
+        }
+    }
+
+    #[test]
+    fn a_note_is_known_as_one() {
+        let note = stopped_note("the client interrupted the turn");
+        assert!(is_stopped_note(&note));
+        let mut history = vec![note];
+        tell(&mut history, Message::user("go on"));
+        assert!(!is_stopped_note(&history[0]));
+        assert!(!is_stopped_note(&Message::user("go on")));
     }
 
     #[test]

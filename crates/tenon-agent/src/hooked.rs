@@ -15,7 +15,7 @@ use tenon_tools::{HookCtx, HookDecision, HookInput, HookSays, HookedCall, Stoppi
 
 use crate::plan_batch::{Allowed, Refusal, Step};
 use crate::run_batch::Done;
-use crate::turn_loop::Run;
+use crate::run_state::Run;
 use crate::{Agent, Emitter};
 
 /// How long the last hooks of a run that was stopped may take.

@@ -9,8 +9,10 @@
 //! What this crate may not know: any provider's wire, any client's dialect, argv, the environment,
 //! the terminal. It emits events and never prints.
 
+mod agent;
 mod agent_type;
 mod ask;
+mod carry_out;
 mod compact;
 mod compress;
 mod context;
@@ -20,6 +22,7 @@ mod failures;
 mod fold;
 mod history;
 mod hooked;
+mod leave;
 mod limits;
 mod lineage;
 mod payload_words;
@@ -27,6 +30,7 @@ mod plan_batch;
 mod repeated_call;
 mod replay;
 mod run_batch;
+mod run_state;
 mod schema_mode;
 mod send_message;
 mod stop;
@@ -37,12 +41,15 @@ mod template;
 mod terminal;
 mod turn_loop;
 
+pub use agent::{Agent, Audience, Deliver};
 pub use agent_type::{AgentType, ToolChoices};
 pub use compress::compress;
 pub use context::estimate_tokens;
 pub use drain::{Background, DEFAULT_WAIT};
 pub use emitter::Emitter;
-pub use history::{INTERRUPTED, NOT_RUN, Unfinished, close_calls, tell};
+pub use history::{
+    INTERRUPTED, NOT_RUN, Prompted, Unfinished, close_calls, is_stopped_note, stopped_note, tell,
+};
 pub use hooked::SessionEnd;
 pub use limits::{Cap, Limits, SetBy};
 pub use lineage::Lineage;
@@ -54,4 +61,4 @@ pub use subagent::{DEFAULT_MAX_DEPTH, OF_THE_RUN, Subagents};
 pub use system_prompt::{HowToAnswer, Memory, SharedMemory, system_prompt};
 pub use template::{AgentTemplate, Assignment, Folder, NamedModel, OwnTools};
 pub use terminal::{ACCEPTED, SKIPPED, SKIPPED_RETRY};
-pub use turn_loop::{Agent, Audience, Deliver, Ended, run};
+pub use turn_loop::{Ended, run};

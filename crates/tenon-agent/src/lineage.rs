@@ -4,7 +4,7 @@
 //! so no two calls may have one id) and the count of tool calls (a cap that a sub-agent could get around
 //! would be none). Turns are counted by each agent alone.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,9 +33,42 @@ pub(crate) struct WorksFor {
     pub(crate) terminal_tool: Option<String>,
 }
 
+/// Ids of so many calls are remembered, the latest ones, and those of the conversation. A client that still waits for a
+/// call before them has lost count itself.
+const REMEMBERED_CALLS: usize = 10_000;
+
+/// Ids that are taken.
+#[derive(Default)]
+struct CallIds {
+    /// With the number that the next call of the same id is tried with.
+    taken: HashMap<Arc<str>, u32>,
+    /// The oldest first.
+    order: VecDeque<Arc<str>>,
+}
+
+impl CallIds {
+    fn take(&mut self, id: &str) -> bool {
+        if self.taken.contains_key(id) {
+            return false;
+        }
+        let id: Arc<str> = id.into();
+        self.taken.insert(Arc::clone(&id), 2);
+        self.order.push_back(id);
+        true
+    }
+
+    fn forget_oldest(&mut self) {
+        while self.order.len() > REMEMBERED_CALLS {
+            if let Some(id) = self.order.pop_front() {
+                self.taken.remove(&id);
+            }
+        }
+    }
+}
+
 #[derive(Default)]
 struct Shared {
-    call_ids: Mutex<HashSet<String>>,
+    call_ids: Mutex<CallIds>,
     tool_calls: AtomicU32,
     background_agents: AtomicU32,
 }
@@ -77,13 +110,24 @@ impl Lineage {
     /// Some servers number the calls of every answer from zero; results are matched by id, so an id that
     /// was used before gets a suffix.
     pub(crate) fn unused_call_id(&self, id: String) -> String {
-        let mut used = lock(&self.shared.call_ids);
-        let mut candidate = id.clone();
-        let mut n = 2_u32;
-        while candidate.is_empty() || !used.insert(candidate.clone()) {
-            candidate = format!("{}_{n}", if id.is_empty() { "call" } else { &id });
-            n += 1;
+        let mut ids = lock(&self.shared.call_ids);
+        let id = match id.as_str() {
+            "" => {
+                ids.take("call");
+                "call"
+            }
+            id => id,
+        };
+        let mut next = ids.taken.get(id).copied().unwrap_or(2);
+        let mut candidate = id.to_owned();
+        while !ids.take(&candidate) {
+            candidate = format!("{id}_{next}");
+            next += 1;
         }
+        if let Some(number) = ids.taken.get_mut(id) {
+            *number = next;
+        }
+        ids.forget_oldest();
         candidate
     }
 
@@ -123,8 +167,11 @@ impl Lineage {
         if self.work.is_none() {
             self.shared.tool_calls.store(0, Ordering::Relaxed);
         }
-        let calls = history.iter().flat_map(Message::tool_calls).map(|call| call.id.clone());
-        lock(&self.shared.call_ids).extend(calls);
+        let mut ids = lock(&self.shared.call_ids);
+        ids.forget_oldest();
+        for call in history.iter().flat_map(Message::tool_calls) {
+            ids.take(&call.id);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use tenon_core::{
 use crate::fold::Turn;
 use crate::history::INTERRUPTED;
 use crate::run_batch::Done;
-use crate::turn_loop::Run;
+use crate::run_state::Run;
 
 /// The records of a run that goes on here, in their order.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +58,8 @@ impl Replay {
                 TurnRecord::Compacted { messages, .. } => {
                     replay.answers.push_back(Answer::Compacted(messages))
                 }
+                // How a run was left says nothing about what it did.
+                TurnRecord::Stopped { .. } | TurnRecord::Withdrawn => {}
             }
         }
         replay
@@ -75,7 +77,10 @@ impl Replay {
             TurnRecord::ToolFinished { result, .. } => {
                 matches!(self.calls.get(&result.call_id), Some(Call::Done(_)))
             }
-            TurnRecord::ModelTurn { .. } | TurnRecord::Compacted { .. } => false,
+            TurnRecord::ModelTurn { .. }
+            | TurnRecord::Compacted { .. }
+            | TurnRecord::Stopped { .. }
+            | TurnRecord::Withdrawn => false,
         }
     }
 
@@ -120,6 +125,7 @@ impl Run<'_> {
         while let Some(Answer::Compacted(_)) = self.replay.answers.front() {
             if let Some(Answer::Compacted(messages)) = self.replay.answers.pop_front() {
                 self.history = messages;
+                self.prompted = None;
             }
         }
         !self.replay.answers.is_empty()

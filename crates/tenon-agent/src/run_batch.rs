@@ -15,7 +15,7 @@ use tenon_core::{
 use tenon_tools::Verdict;
 
 use crate::plan_batch::{Allowed, Judgement, Refusal, Step};
-use crate::turn_loop::Run;
+use crate::run_state::Run;
 
 /// Read-only calls that run at once.
 const MAX_SIDE_BY_SIDE: usize = 10;

@@ -11,7 +11,7 @@ use tenon_core::{Failure, FinishReason, Message, Part, Reasoning, Request, Role,
 use crate::ask::{Cause, Unanswered};
 use crate::compact::{Room, share};
 use crate::fold::Telling;
-use crate::turn_loop::Run;
+use crate::run_state::Run;
 
 /// Notes longer than this are no summary; room for the reasoning of models that think first.
 const MOST_TOKENS: u64 = 16_000;

@@ -86,7 +86,7 @@ impl Kit {
             warnings.extend(mentions.warnings);
             return Ok(Some(message(input, mentions.parts)));
         };
-        let Some(submitted) = self.commands.prompt(&command, &self.workspace).await? else {
+        let Some(submitting) = self.commands.prompt(&command, &self.workspace)? else {
             if contract == Contracted::Yes {
                 let name = command.path.join(" ");
                 let message = format!(
@@ -101,6 +101,7 @@ impl Kit {
             self.pending = Some(command);
             return Ok(None);
         };
+        let submitted = submitting.await;
         warnings.extend(submitted.warnings.iter().cloned());
         let asked = message(input, submitted.parts.clone());
         self.told = Some((command, submitted));

@@ -278,6 +278,10 @@ impl Plan<'_> {
             cwd: &info.cwd,
             prompt: input.title(),
             mirror: self.mirror.clone(),
+            file: match self.asked {
+                AskedBy::CommandLine => session::Begun::AtOnce,
+                AskedBy::Client => session::Begun::WithTheFirstTurn,
+            },
         };
         // A command that is only answered begins no session of its own.
         let unkept = RunArgs { no_session: true, ..args.clone() };

@@ -134,6 +134,15 @@ pub struct Beginning<'a> {
     pub prompt: &'a str,
     /// Whoever is told what is written.
     pub mirror: Option<Mirror>,
+    pub file: Begun,
+}
+
+/// When there is a file of a new session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    AtOnce,
+    /// A client may never ask anything.
+    WithTheFirstTurn,
 }
 
 /// Who answers in the session, and what must not stand in its file.
@@ -188,7 +197,11 @@ pub fn open(
         Origin::New if !sys::can_be_written(home) => {
             return Ok(Session::recorded(SessionFile::unwritable(unwritable_home(home)), Vec::new()));
         }
-        Origin::New => SessionFile::create(&place, &head, recorder).map(|file| (file, Vec::new())),
+        Origin::New => match beginning.file {
+            Begun::AtOnce => SessionFile::create(&place, &head, recorder),
+            Begun::WithTheFirstTurn => SessionFile::awaited(&place, &head, recorder),
+        }
+        .map(|file| (file, Vec::new())),
         Origin::Resumed(_) => tenon_session::open(&place, &head, asked, recorder).map(|(file, resumed)| {
             warnings.extend(resumed.warnings);
             (file, resumed.history)

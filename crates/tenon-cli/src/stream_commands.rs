@@ -10,8 +10,8 @@ use tenon_core::{
     BoxFut, ErrorClass, Failure, McpServer, Media, Message, Outcome, Part, RunInfo, ToolSpec, TurnRecord,
 };
 use tenon_session::{
-    CommandUse, Commanded, Desk, HintSource, Host, ModelNames, Ran, SavedChats, Stats, Submitted, Teller,
-    TypedIn, expand, understand,
+    CommandUse, Commanded, Desk, HintSource, Host, ModelNames, Ran, Said, SavedChats, Stats, Submitted,
+    Teller, TypedIn, expand, understand,
 };
 use tenon_tools::{Mentioned, SessionSource, Workspace};
 use tenon_wire::Replies;
@@ -33,14 +33,18 @@ pub async fn command(host: &mut StreamHost, turn: &Turn, history: &mut Vec<Messa
         (None, Some(InputPart::Text(text))) => understand(text, TypedIn::StructuredInput),
         (None, _) => None,
     };
-    let Some(command) = typed else { return mentioned(Arc::clone(&kit.workspace), turn).await };
+    let Some(command) = typed else { return mentioned(Arc::clone(&kit.workspace), turn) };
     let commands = kit.commands.clone();
     match commands.run(&command, &mut SessionDesk { host, history }).await {
-        Ran::Submit(Submitted { answer, mut parts, warnings }) => {
+        Ran::Submit(submitting) => {
             // What came with the words stays with them.
             let more = turn.parts.iter().filter(|part| !matches!(part, InputPart::Text(_)));
-            parts.extend(more.cloned());
-            Commanded::Say { parts, told: Some((command, answer)), warnings }
+            let more: Vec<InputPart> = more.cloned().collect();
+            Commanded::Say(Box::pin(async move {
+                let Submitted { answer, mut parts, warnings } = submitting.await;
+                parts.extend(more);
+                Said { parts, told: Some((command, answer)), warnings }
+            }))
         }
         Ran::Compress { instructions } => Commanded::Compress { command, instructions },
         Ran::Answered(answer) => Commanded::Answered { command, answer: Ok(answer), info: host.info() },
@@ -60,24 +64,27 @@ fn with_text(command: &Command, parts: &[InputPart]) -> Command {
 }
 
 /// Files that are named within words.
-async fn mentioned(workspace: Arc<Workspace>, turn: &Turn) -> Commanded {
+fn mentioned(workspace: Arc<Workspace>, turn: &Turn) -> Commanded {
     let has_mark = |part: &InputPart| matches!(part, InputPart::Text(text) if text.contains('@'));
     if !turn.parts.iter().any(has_mark) {
         return Commanded::NotACommand;
     }
-    let mut parts = Vec::with_capacity(turn.parts.len());
-    let mut warnings = Vec::new();
-    for part in &turn.parts {
-        match part {
-            InputPart::Text(text) => {
-                let mentions = expand(Arc::clone(&workspace), text.clone()).await;
-                parts.extend(mentions.parts);
-                warnings.extend(mentions.warnings);
+    let said = turn.parts.clone();
+    Commanded::Say(Box::pin(async move {
+        let mut parts = Vec::with_capacity(said.len());
+        let mut warnings = Vec::new();
+        for part in said {
+            match part {
+                InputPart::Text(text) => {
+                    let mentions = expand(Arc::clone(&workspace), text).await;
+                    parts.extend(mentions.parts);
+                    warnings.extend(mentions.warnings);
+                }
+                other => parts.push(other),
             }
-            other => parts.push(other.clone()),
         }
-    }
-    Commanded::Say { parts, told: None, warnings }
+        Said { parts, told: None, warnings }
+    }))
 }
 
 /// A file that a client names: put into the message as `@path` would, or refused.
@@ -139,7 +146,7 @@ pub async fn answer_once(mut host: StreamHost, command: Command, teller: Teller)
     let answer = match ran {
         Ran::Answered(answer) => Ok(answer),
         Ran::Failed(failure) => Err(failure),
-        Ran::Submit(submitted) => Ok(submitted.answer),
+        Ran::Submit(submitting) => Ok(submitting.await.answer),
         Ran::Compress { instructions } => match &host.live {
             Ok(live) => {
                 let agent = Agent { history, ..live.agent.clone() };
@@ -252,6 +259,7 @@ impl Desk for SessionDesk<'_> {
         Ok(Stats {
             session_id: agent.info.session_id,
             model: agent.info.model.clone(),
+            turns_before: self.host.turns_before,
             turns: self.host.turns,
             used: self.host.used,
             cost_usd: self.host.cost_usd,

@@ -15,7 +15,7 @@ use tenon_agent::{Agent, OwnTools, SessionEnd, Stop, Subagents};
 use tenon_config::{AgentFile, Settings, Surroundings};
 use tenon_core::{
     ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, Id, IdSource, Message, ModelMetrics, Outcome, Part,
-    Sampling, Secrets, Usage,
+    Role, Sampling, Secrets, Usage,
 };
 use tenon_session::{
     Answer, Closed, Commanded, Conversation, Deadlines, Hints, Host, Incoming, Later, Lines, Mirror, Peer,
@@ -120,6 +120,8 @@ pub(crate) struct StreamHost {
     pub(crate) here: Surroundings,
     pub(crate) sink: Arc<dyn EventSink>,
     pub(crate) ids: Arc<IdSource>,
+    /// Turns of the conversation that this process did not see.
+    pub(crate) turns_before: u64,
     pub(crate) turns: u64,
     pub(crate) used: Usage,
     pub(crate) by_model: BTreeMap<String, ModelMetrics>,
@@ -165,7 +167,9 @@ pub type MirrorOf = Arc<dyn Fn(Id) -> Option<Mirror> + Send + Sync>;
 
 impl StreamHost {
     pub(crate) fn new(common: Common<'_>) -> StreamHost {
+        let taken_up = common.agent.as_ref().map(|(agent, _)| turns_in(&agent.history)).unwrap_or_default();
         StreamHost {
+            turns_before: taken_up,
             live: common.agent.map(|(agent, parts)| Live { agent, parts }),
             args: common.args.clone(),
             first_model: common.args.model.clone(),
@@ -291,8 +295,8 @@ impl Host for StreamHost {
         }))
     }
 
-    fn conversation<'a>(&'a mut self, turn: &'a Turn) -> BoxFut<'a, Result<Option<Conversation>, Failure>> {
-        Box::pin(self.change_session(turn))
+    fn conversation(&mut self, turn: &Turn) -> Result<Option<Conversation>, Failure> {
+        self.change_session(turn)
     }
 
     fn command<'a>(&'a mut self, turn: &'a Turn, history: &'a mut Vec<Message>) -> BoxFut<'a, Commanded> {
@@ -359,6 +363,13 @@ impl Host for StreamHost {
 fn tool_names(names: &[String]) -> Result<Vec<String>, Failure> {
     let names = subagents::tool_names(names);
     names.map_err(|why| Failure::new(ErrorClass::Input, format!("`tool_overrides`: {why}")))
+}
+
+/// How many turns of a conversation came to an answer.
+pub(crate) fn turns_in(history: &[Message]) -> u64 {
+    let is_last_word =
+        |message: &&Message| message.role == Role::Assistant && message.tool_calls().next().is_none();
+    history.iter().filter(is_last_word).count() as u64
 }
 
 /// The names of what the model is offered, the terminal tool last.

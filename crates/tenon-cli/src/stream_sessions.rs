@@ -11,13 +11,13 @@ use tenon_session::{Conversation, Place};
 use tenon_tools::SessionSource;
 use tenon_wire::input::{InputPart, SessionRef, Turn};
 
-use crate::session::{self, Beginning, Origin, Recording};
-use crate::stream_session::StreamHost;
+use crate::session::{self, Beginning, Begun, Origin, Recording};
+use crate::stream_session::{StreamHost, turns_in};
 use crate::subagents;
 
 impl StreamHost {
     /// The conversation that the turn belongs to, if it is not the one there is.
-    pub(crate) async fn change_session(&mut self, turn: &Turn) -> Result<Option<Conversation>, Failure> {
+    pub(crate) fn change_session(&mut self, turn: &Turn) -> Result<Option<Conversation>, Failure> {
         // A failed start is told with the turn.
         let Ok(live) = &mut self.live else { return Ok(None) };
         let (id, origin) = match &turn.session {
@@ -37,6 +37,7 @@ impl StreamHost {
             cwd: &cwd,
             prompt: title(turn),
             mirror: self.mirror.as_ref().and_then(|mirror| mirror(id)),
+            file: Begun::WithTheFirstTurn,
         };
         let (secrets, providers) = match &self.kit {
             Some(kit) => (kit.secrets.clone(), kit.providers.clone()),
@@ -46,15 +47,20 @@ impl StreamHost {
         let mut warnings = Vec::new();
         let opened = session::open(&self.args, &self.here, origin, &beginning, &recording, &mut warnings)?;
 
-        live.agent.background.end(Arc::clone(&self.sink), Arc::clone(&self.ids)).await;
         let ending = session::Ending::of(&opened, &self.here, &self.settings);
         let (before, outcome) = {
             let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
             (record.ending.replace(ending), record.last.take())
         };
-        if let (Some(before), Some(outcome)) = (before, outcome) {
-            before.finish(&outcome, self.reporter);
-        }
+        let (background, reporter) = (live.agent.background.clone(), self.reporter);
+        let (sink, ids) = (Arc::clone(&self.sink), Arc::clone(&self.ids));
+        // Its work may take a moment to end, and the client is listened to meanwhile.
+        let farewell = Box::pin(async move {
+            background.end(sink, ids).await;
+            if let (Some(before), Some(outcome)) = (before, outcome) {
+                before.finish(&outcome, reporter);
+            }
+        });
         let home = self.here.tenon_home.as_ref().filter(|_| !self.args.no_session);
         let transcript = home.map(|home| Place::of(home, &cwd).session_file(id));
         let background = subagents::background(&self.settings, &self.ids);
@@ -75,7 +81,8 @@ impl StreamHost {
         agent.warnings = warnings;
         live.parts.is_blank = origin == Origin::New;
         live.offer_helpers();
-        Ok(Some(Conversation { session_id: id, history: opened.history }))
+        (self.turns, self.turns_before) = (0, turns_in(&opened.history));
+        Ok(Some(Conversation { session_id: id, history: opened.history, farewell }))
     }
 }
 

@@ -170,6 +170,18 @@ pub enum TurnRecord {
         before_tokens: u64,
         after_tokens: u64,
     },
+    /// The run ended before its turn did. What a run that is gone through again does not need: it comes to the same
+    /// calls once more.
+    Stopped {
+        /// What calls without a result are answered.
+        closed: Vec<ToolResult>,
+        /// What somebody has seen of an answer that broke off.
+        said: Option<Message>,
+        /// What the model is told about it.
+        note: Option<Message>,
+    },
+    /// What was asked cannot be asked: from here on the conversation is what it was before that.
+    Withdrawn,
 }
 
 /// Who speaks in a user message.

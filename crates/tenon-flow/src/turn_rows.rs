@@ -21,7 +21,9 @@ pub(crate) struct TurnRows {
 impl TurnJournal for TurnRows {
     fn write(&self, record: TurnRecord) -> BoxFut<'_, io::Result<()>> {
         Box::pin(async move {
-            let (kind, payload) = written(&record, &self.secrets).map_err(io::Error::other)?;
+            let Some((kind, payload)) = written(&record, &self.secrets).map_err(io::Error::other)? else {
+                return Ok(());
+            };
             let entry = Entry { key: self.key.clone(), kind, at: Timestamp::now(), payload };
             self.lease.append(vec![entry]).await.map_err(io::Error::other)
         })
@@ -64,9 +66,10 @@ struct Compacted {
     after_tokens: u64,
 }
 
-fn written(record: &TurnRecord, secrets: &Secrets) -> Result<(RowKind, String), serde_json::Error> {
+/// `None` for what a step that goes on does not need: it goes through its turns again.
+fn written(record: &TurnRecord, secrets: &Secrets) -> Result<Option<(RowKind, String)>, serde_json::Error> {
     let whole = |message: &Message| JournalMessage::of(message, secrets);
-    Ok(match record {
+    Ok(Some(match record {
         TurnRecord::UserMessage { message, origin } => {
             let told = Told { message: whole(message), origin: origin_name(*origin).to_owned() };
             (RowKind::Told, serde_json::to_string(&told)?)
@@ -92,7 +95,8 @@ fn written(record: &TurnRecord, secrets: &Secrets) -> Result<(RowKind, String), 
                 Compacted { messages, before_tokens: *before_tokens, after_tokens: *after_tokens };
             (RowKind::Compacted, serde_json::to_string(&compacted)?)
         }
-    })
+        TurnRecord::Stopped { .. } | TurnRecord::Withdrawn => return Ok(None),
+    }))
 }
 
 /// The record behind a row, if it is one of an agent's turns.

@@ -75,6 +75,8 @@ pub struct ModelNames {
 pub struct Stats {
     pub session_id: Id,
     pub model: String,
+    /// Turns that the conversation had when this process took it up.
+    pub turns_before: u64,
     pub turns: u64,
     pub used: Usage,
     /// `None` when nobody knows the price.
@@ -112,17 +114,19 @@ pub struct ListedCommand {
 }
 
 /// What came of a command.
-#[derive(Clone, Debug)]
 pub enum Ran {
     Answered(CommandAnswer),
-    /// The model is asked this.
-    Submit(Submitted),
+    /// The model is asked this, as soon as the files are read that it names.
+    Submit(Submitting),
     /// The model is asked to summarise the conversation; [`tenon_agent::compress`] does it.
     Compress {
         instructions: Option<String>,
     },
     Failed(Failure),
 }
+
+/// It borrows nothing: whoever waits for it can do other things meanwhile.
+pub type Submitting = BoxFut<'static, Submitted>;
 
 /// What the model is asked because of a command.
 #[derive(Clone, Debug)]
@@ -145,7 +149,6 @@ pub struct CommandAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Info,
-    Warning,
     Error,
 }
 
@@ -170,10 +173,6 @@ impl CommandAnswer {
         CommandAnswer { level: Level::Info, content: content.into(), form: Form::Message }
     }
 
-    fn warning(content: impl Into<String>) -> CommandAnswer {
-        CommandAnswer { level: Level::Warning, ..CommandAnswer::message(content) }
-    }
-
     /// How a failure is told where it is no reason to stop.
     pub fn of_failure(failure: &Failure) -> CommandAnswer {
         let hint = failure.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
@@ -192,7 +191,6 @@ impl CommandAnswer {
     pub fn to_json(&self, control: ControlChannel) -> Value {
         let level = match self.level {
             Level::Info => "info",
-            Level::Warning => "warning",
             Level::Error => "error",
         };
         let limitation = (control == ControlChannel::Off).then_some(LIMITATION);
@@ -296,14 +294,14 @@ impl Commands {
     }
 
     /// What a command would ask the model; `None` for one that is only answered. Unknown ones are a failure at once.
-    pub async fn prompt(
+    pub fn prompt(
         &self,
         command: &Command,
         workspace: &Arc<Workspace>,
-    ) -> Result<Option<Submitted>, Failure> {
+    ) -> Result<Option<Submitting>, Failure> {
         match self.find(command)? {
-            Found::At => Ok(Some(at::run(command, workspace).await)),
-            Found::Own(own, args) => own.run(&args, workspace).await.map(Some),
+            Found::At => Ok(Some(at::run(command, workspace))),
+            Found::Own(own, args) => own.run(&args, workspace).map(Some),
             Found::BuiltIn(..) => Ok(None),
         }
     }
@@ -318,8 +316,8 @@ impl Commands {
     async fn carry_out(&self, command: &Command, desk: &mut dyn Desk) -> Result<Ran, Failure> {
         let (built_in, args) = match self.find(command)? {
             Found::BuiltIn(built_in, args) => (built_in, args),
-            Found::At => return Ok(Ran::Submit(at::run(command, &desk.workspace()?).await)),
-            Found::Own(own, args) => return own.run(&args, &desk.workspace()?).await.map(Ran::Submit),
+            Found::At => return Ok(Ran::Submit(at::run(command, &desk.workspace()?))),
+            Found::Own(own, args) => return own.run(&args, &desk.workspace()?).map(Ran::Submit),
         };
         let words = Words { command: built_in, text: args.trim() };
         let answer = match built_in.name {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tenon_agent::is_stopped_note;
 use tenon_core::{ErrorClass, Failure, Message, Part, Role};
 use tenon_wire::input::{ControlRequest, Turn};
 
@@ -65,7 +66,7 @@ fn interruption(history: &[Message]) -> &'static str {
     match history.last() {
         Some(last) if last.role == Role::User => {
             let is_results = last.parts.iter().any(|part| matches!(part, Part::ToolResult(_)));
-            if is_results { "interrupted_turn" } else { "interrupted_prompt" }
+            if is_results || is_stopped_note(last) { "interrupted_turn" } else { "interrupted_prompt" }
         }
         _ => "none",
     }

@@ -2,7 +2,8 @@
 //!
 //! Turns are queued in the order they come and each ends in a result of its own. A line that cannot be read
 //! is answered and costs nothing else. The end of the input ends the session when every turn has been
-//! answered. What a control request does is in `control.rs`; what a turn is made of is the [`Host`]'s.
+//! answered. What a control request does is in `control.rs`; what a turn is made of is the [`Host`]'s; how it gets under
+//! way is `starting.rs`.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,8 +14,8 @@ use std::time::Duration;
 
 use tenon_agent::{Agent, Emitter, Ended, Stop};
 use tenon_core::{
-    ApprovalMode, BoxFut, Client, Ending, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Media,
-    Message, Outcome, Part, Role, RunInfo, Signal, Timestamp,
+    ApprovalMode, BoxFut, Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Message, Outcome,
+    Part, RunInfo, Signal, Timestamp,
 };
 use tenon_wire::input::{
     Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, Turn, TurnOrigin,
@@ -24,6 +25,7 @@ use tenon_wire::{Cancelled, PROTOCOL_VERSION, Replies};
 use tokio::sync::mpsc;
 
 use crate::later::{Answer, Later};
+use crate::starting::{Asked, MakeTeller, Said, Starting};
 use crate::{CommandAnswer, ControlChannel, Lines, Peer, Teller};
 
 /// What a client may put into the model's context as the result of a call: about 8,000 tokens.
@@ -39,12 +41,11 @@ pub enum Incoming {
 }
 
 /// What becomes of words that may be a command.
-#[derive(Clone, Debug)]
 pub enum Commanded {
     /// They are for the model as they stand.
     NotACommand,
-    /// The model is asked this instead. `told` says so first, where it was a command that asks.
-    Say { parts: Vec<InputPart>, told: Option<(Command, CommandAnswer)>, warnings: Vec<String> },
+    /// The model is asked this instead. While it is put together the session goes on.
+    Say(BoxFut<'static, Said>),
     /// There is nothing to ask, and the conversation may have changed.
     Answered { command: Command, answer: Result<CommandAnswer, Failure>, info: Option<Box<RunInfo>> },
     /// The model is asked to summarise the conversation.
@@ -55,6 +56,8 @@ pub enum Commanded {
 pub struct Conversation {
     pub session_id: Id,
     pub history: Vec<Message>,
+    /// What is still to be done for the one before, before anything is asked in this one.
+    pub farewell: BoxFut<'static, ()>,
 }
 
 /// What a session needs of whoever built it.
@@ -63,8 +66,9 @@ pub trait Host: Send {
     /// everything that the turn needs is there, or `stop` is.
     fn agent(&mut self, options: &RequestOptions, stop: &Stop) -> Result<BoxFut<'static, Agent>, Failure>;
     /// The conversation that a turn names; `None` goes on with the one there is.
-    fn conversation<'a>(&'a mut self, turn: &'a Turn) -> BoxFut<'a, Result<Option<Conversation>, Failure>>;
-    /// Typed or declared commands. `history` is the conversation so far.
+    fn conversation(&mut self, turn: &Turn) -> Result<Option<Conversation>, Failure>;
+    /// Typed or declared commands. `history` is the conversation so far. Nothing else is looked at until this is done, so
+    /// it waits for nothing but the record.
     fn command<'a>(&'a mut self, turn: &'a Turn, history: &'a mut Vec<Message>) -> BoxFut<'a, Commanded>;
     /// A file that a turn brings along, as a part of the message.
     fn file(&mut self, file: &FileData) -> Result<Part, Failure>;
@@ -326,11 +330,13 @@ impl<H: Host> Session<H> {
 
     /// `None` when the turn was answered without the model.
     async fn start(&mut self, mut turn: Turn) -> Option<Running> {
-        match self.host.conversation(&turn).await {
+        let mut farewell = None;
+        match self.host.conversation(&turn) {
             Ok(Some(conversation)) => {
                 self.history = conversation.history;
                 self.replies = self.replies.of_session(conversation.session_id);
                 self.peer.in_session(conversation.session_id);
+                farewell = Some(conversation.farewell);
             }
             Ok(None) => {}
             // There is no such session, so nothing was asked of one.
@@ -342,33 +348,26 @@ impl<H: Host> Session<H> {
         if !turn.history.is_empty() {
             self.history = std::mem::take(&mut turn.history);
         }
-        let mut to_compress = None;
-        let mut warnings = Vec::new();
-        let prompt = match self.host.command(&turn, &mut self.history).await {
+        let asked = match self.host.command(&turn, &mut self.history).await {
             Commanded::Answered { command, answer, info } => {
+                if let Some(farewell) = farewell {
+                    farewell.await;
+                }
                 self.lines.next_turn(turn.prompt_id.as_deref());
-                self.teller(&turn, command).answered(answer, info.map(|info| *info));
+                (self.teller(&turn))(command).answered(answer, info.map(|info| *info));
                 return None;
             }
-            Commanded::Say { parts, told, warnings: more } => {
-                warnings = more;
-                if let Some((command, answer)) = told {
-                    self.teller(&turn, command).tell(&answer);
-                }
-                match self.message(&turn, &parts) {
-                    Ok(message) => Some(message),
-                    Err(failure) => return self.refuse(&turn, failure),
-                }
+            Commanded::Compress { command, instructions } => Asked::Compress(command, instructions),
+            Commanded::Say(said) => Asked::Words(said),
+            Commanded::NotACommand if turn.continuation && turn.parts.is_empty() => Asked::Continuation,
+            Commanded::NotACommand => {
+                let said = Said { parts: turn.parts.clone(), told: None, warnings: Vec::new() };
+                Asked::Words(Box::pin(std::future::ready(said)))
             }
-            Commanded::Compress { command, instructions } => {
-                to_compress = Some((self.teller(&turn, command), instructions));
-                None
-            }
-            Commanded::NotACommand if turn.continuation && turn.parts.is_empty() => None,
-            Commanded::NotACommand => match self.message(&turn, &turn.parts) {
-                Ok(message) => Some(message),
-                Err(failure) => return self.refuse(&turn, failure),
-            },
+        };
+        let files = match self.files(&turn.parts) {
+            Ok(files) => files,
+            Err(failure) => return self.refuse(&turn, failure),
         };
         let stop = Stop::default();
         let ready = match self.host.agent(&turn.options, &stop) {
@@ -376,67 +375,57 @@ impl<H: Host> Session<H> {
             Err(failure) => return self.refuse(&turn, failure),
         };
         self.peer.turn_starts(turn.prompt_id.clone(), stop.clone());
-        let (history, sink) = (self.history.clone(), Arc::clone(&self.sink));
-        let (lines, prompt_id) = (Arc::clone(&self.lines), turn.prompt_id.clone());
-        let stopped = stop.clone();
-        let run = Box::pin(async move {
-            let mut agent = ready.await;
-            agent.history = history;
-            agent.prompt = prompt;
-            agent.stop = stopped;
-            agent.warnings.extend(warnings);
-            lines.next_turn(prompt_id.as_deref());
-            match to_compress {
-                Some((teller, instructions)) => teller.compress(agent, instructions).await,
-                None => tenon_agent::run(agent, sink).await,
-            }
-        });
+        let starting = Starting {
+            asked,
+            farewell,
+            ready,
+            files,
+            teller: self.teller(&turn),
+            preamble: turn.preamble,
+            history: self.history.clone(),
+            stop: stop.clone(),
+            lines: Arc::clone(&self.lines),
+            sink: Arc::clone(&self.sink),
+            ids: Arc::clone(&self.ids),
+            prompt_id: turn.prompt_id.clone(),
+        };
+        let run = Box::pin(starting.run());
         Some(Running { stop, prompt_id: turn.prompt_id, cancels: Vec::new(), taken_back: Vec::new(), run })
     }
 
-    fn teller(&self, turn: &Turn, command: Command) -> Teller {
+    /// The files that a turn brings along.
+    fn files(&mut self, parts: &[InputPart]) -> Result<VecDeque<Part>, Failure> {
+        let mut files = VecDeque::new();
+        for part in parts {
+            if let InputPart::File(file @ FileData::Path { .. }) = part {
+                files.push_back(self.host.file(file)?);
+            }
+        }
+        Ok(files)
+    }
+
+    fn teller(&self, turn: &Turn) -> MakeTeller {
         let control = match self.peer.can_be_asked() {
             true => ControlChannel::On,
             false => ControlChannel::Off,
         };
-        Teller {
-            replies: self.replies.clone(),
-            lines: Some(Arc::clone(&self.lines)),
-            sink: Arc::clone(&self.sink),
-            ids: Arc::clone(&self.ids),
-            prompt_id: turn.prompt_id.clone(),
+        let (replies, lines) = (self.replies.clone(), Arc::clone(&self.lines));
+        let (sink, ids) = (Arc::clone(&self.sink), Arc::clone(&self.ids));
+        let prompt_id = turn.prompt_id.clone();
+        Box::new(move |command| Teller {
+            replies: replies.clone(),
+            lines: Some(Arc::clone(&lines)),
+            sink: Arc::clone(&sink),
+            ids: Arc::clone(&ids),
+            prompt_id: prompt_id.clone(),
             command,
             control,
             deliver: None,
-        }
-    }
-
-    fn message(&mut self, turn: &Turn, parts: &[InputPart]) -> Result<Message, Failure> {
-        let mut message = Message { role: Role::User, parts: Vec::with_capacity(parts.len() + 1) };
-        if let Some(preamble) = &turn.preamble {
-            message.parts.push(Part::Text { text: format!("{preamble}\n\n") });
-        }
-        for part in parts {
-            message.parts.push(match part {
-                InputPart::Text(text) => Part::Text { text: text.clone() },
-                InputPart::File(FileData::Inline { data, mime }) => {
-                    Part::Media(Media { mime: mime.clone(), data: data.clone().into() })
-                }
-                InputPart::File(file) => self.host.file(file)?,
-                InputPart::FunctionResponse { name, response } => {
-                    let name = name.as_deref().unwrap_or("the client");
-                    Part::Text { text: format!("{name} answered:\n{response}") }
-                }
-            });
-        }
-        Ok(message)
+        })
     }
 
     fn turn_ended(&mut self, ended: Ended, running: Running) {
-        // What cannot be asked is not asked again with every turn that follows.
-        if !was_refused(&self.history, &ended) {
-            self.history = ended.history;
-        }
+        self.history = ended.history;
         self.peer.turn_ends();
         self.host.turn_ended(&ended.outcome);
         for cancel in &running.cancels {
@@ -488,24 +477,6 @@ fn told_by_client(parts: &[InputPart]) -> String {
         None => text,
         Some((end, _)) => format!("{}\n[… the rest was left out …]", &text[..end]),
     }
-}
-
-/// Whether a turn came to nothing because of what was asked or how, so that asking again would not help.
-/// After an interruption, a limit or a bad connection it can be continued.
-fn was_refused(before: &[Message], ended: &Ended) -> bool {
-    let Ending::Failure(failure) = &ended.outcome.ending else { return false };
-    let is_lasting = matches!(
-        failure.class,
-        ErrorClass::Usage
-            | ErrorClass::Auth
-            | ErrorClass::Input
-            | ErrorClass::Config
-            | ErrorClass::Refused
-            | ErrorClass::Protocol
-    );
-    let answers =
-        |history: &[Message]| history.iter().filter(|message| message.role == Role::Assistant).count();
-    is_lasting && ended.history.len() >= before.len() && answers(&ended.history) == answers(before)
 }
 
 /// Why a client's own interruption ends a turn.

@@ -26,14 +26,15 @@ mod retention;
 mod scan;
 mod session_file;
 mod shown_history;
+mod starting;
 mod story;
 mod title;
 
 pub use chats::{SavedChat, SavedChats};
 pub use commands::{
     CommandAnswer, CommandUse, Commands, ControlChannel, Desk, Form, Level, ListedCommand, Mentions,
-    ModelNames, OwnCommand, OwnSource, Ran, Stats, Submitted, Teller, TypedIn, command_json, expand,
-    understand,
+    ModelNames, OwnCommand, OwnSource, Ran, Stats, Submitted, Submitting, Teller, TypedIn, command_json,
+    expand, understand,
 };
 pub use drive::{Closed, Commanded, Conversation, Host, Incoming, Session};
 pub use error::SessionError;
@@ -47,4 +48,5 @@ pub use record::{FORMAT, Head};
 pub use resume::{Asked, Resumed, fork, open, read};
 pub use retention::{Cleaned, clean_once_a_day};
 pub use session_file::{Recorder, SessionFile};
+pub use starting::Said;
 pub use title::title_of;

@@ -8,6 +8,8 @@
 //! | `tool_started` | before a tool runs, on disk before it does |
 //! | `tool_result` | after it |
 //! | `compacted` | from here on the conversation consists of its messages |
+//! | `stopped` | at the end of a run that ended before its turn did: what was seen of the last answer, what calls without a result are answered, what the model is told about it |
+//! | `withdrawn` | at the end of a run whose prompt was refused: the conversation is what it was before |
 //! | `run_finished` | at the end of a run |
 //!
 //! Messages are stored redacted and without known keys. Other types are skipped when read: a later version may
@@ -81,6 +83,11 @@ pub(crate) fn line(record: &TurnRecord, provider: &str, model: &str, secrets: &S
             "model": model, "provider": provider,
             "messages": messages.iter().map(stored).collect::<Vec<DurableMessage>>(),
         })),
+        TurnRecord::Stopped { closed, said, note } => json_line(&json!({
+            "type": "stopped", "time": time, "results": stored(&answers(closed)),
+            "message": said.as_ref().map(stored), "note": note.as_ref().map(stored),
+        })),
+        TurnRecord::Withdrawn => json_line(&json!({ "type": "withdrawn", "time": time })),
     }
 }
 
@@ -124,7 +131,18 @@ fn data_of(event: &DurableEvent) -> Value {
 }
 
 fn answer(result: &ToolResult) -> Message {
-    Message { role: Role::User, parts: vec![Part::ToolResult(result.clone())] }
+    answers(std::slice::from_ref(result))
+}
+
+fn answers(results: &[ToolResult]) -> Message {
+    Message { role: Role::User, parts: results.iter().cloned().map(Part::ToolResult).collect() }
+}
+
+fn results_in(message: DurableMessage) -> impl Iterator<Item = ToolResult> {
+    message.into_message().parts.into_iter().filter_map(|part| match part {
+        Part::ToolResult(result) => Some(result),
+        _ => None,
+    })
 }
 
 fn json_line(record: &Value) -> Vec<u8> {
@@ -136,7 +154,10 @@ fn json_line(record: &Value) -> Vec<u8> {
 /// A record as it is read back.
 #[derive(Debug)]
 pub(crate) enum Record {
-    User(Message),
+    /// What somebody asked.
+    Prompt(Message),
+    /// What the model was told besides.
+    Told(Message),
     Assistant {
         message: Message,
         by: By,
@@ -149,6 +170,12 @@ pub(crate) enum Record {
         messages: Vec<Message>,
         by: By,
     },
+    Stopped {
+        closed: Vec<ToolResult>,
+        said: Option<Message>,
+        note: Option<Message>,
+    },
+    Withdrawn,
     /// The end of a run, a first record, or a type of a later version.
     Other,
 }
@@ -175,7 +202,11 @@ pub(crate) fn read(line: &[u8]) -> Result<Record, NotARecord> {
     match kind.as_str() {
         "user" => {
             let stored: WithMessage = serde_json::from_slice(line)?;
-            Ok(Record::User(stored.message.into_message()))
+            let message = stored.message.into_message();
+            match stored.origin == Origin::Prompt.name() {
+                true => Ok(Record::Prompt(message)),
+                false => Ok(Record::Told(message)),
+            }
         }
         "assistant" => {
             let stored: WithMessage = serde_json::from_slice(line)?;
@@ -188,16 +219,24 @@ pub(crate) fn read(line: &[u8]) -> Result<Record, NotARecord> {
         }
         "tool_result" => {
             let stored: WithMessage = serde_json::from_slice(line)?;
-            let result = stored.message.into_message().parts.into_iter().find_map(|part| match part {
-                Part::ToolResult(result) => Some(result),
-                _ => None,
-            });
-            result.map(Record::ToolResult).ok_or(NotARecord)
+            results_in(stored.message).next().map(Record::ToolResult).ok_or(NotARecord)
         }
         "compacted" => {
             let stored: Compacted = serde_json::from_slice(line)?;
             let messages = stored.messages.into_iter().map(DurableMessage::into_message).collect();
             Ok(Record::Compacted { messages, by: By { provider: stored.provider, model: stored.model } })
+        }
+        "stopped" => {
+            let stored: Stopped = serde_json::from_slice(line)?;
+            Ok(Record::Stopped {
+                closed: results_in(stored.results).collect(),
+                said: stored.message.map(DurableMessage::into_message),
+                note: stored.note.map(DurableMessage::into_message),
+            })
+        }
+        "withdrawn" => {
+            serde_json::from_slice::<serde::de::IgnoredAny>(line)?;
+            Ok(Record::Withdrawn)
         }
         _ => {
             serde_json::from_slice::<serde::de::IgnoredAny>(line)?;
@@ -275,6 +314,15 @@ struct WithMessage {
     model: String,
     #[serde(default)]
     provider: String,
+    #[serde(default)]
+    origin: String,
+}
+
+#[derive(Deserialize)]
+struct Stopped {
+    results: DurableMessage,
+    message: Option<DurableMessage>,
+    note: Option<DurableMessage>,
 }
 
 #[derive(Deserialize)]

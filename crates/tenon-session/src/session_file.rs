@@ -17,7 +17,7 @@ use crate::lock::{Refused, Writer};
 use crate::mirror::Mirror;
 use crate::place::make_folder;
 use crate::record::{By, COMPLETE, DEGRADED, HEAD_START, Head, finished_line, line};
-use crate::{Place, SessionError};
+use crate::{Place, SessionError, title_of};
 
 /// How a session is written: what must not stand in it, and who is behind a model's name.
 #[derive(Clone, Debug, Default)]
@@ -43,12 +43,19 @@ pub struct SessionFile {
 }
 
 enum State {
+    /// Nothing has happened yet, so there is no file.
+    Awaited(Box<Awaited>),
     On(Open),
     /// Nothing more is written.
     Off {
         /// Why, until it has been told.
         to_tell: Option<String>,
     },
+}
+
+struct Awaited {
+    place: Place,
+    head: Head,
 }
 
 pub(crate) struct Open {
@@ -74,6 +81,20 @@ pub(crate) enum Entry {
 impl SessionFile {
     /// Begins a new session.
     pub fn create(place: &Place, head: &Head, recorder: Recorder) -> Result<SessionFile, SessionError> {
+        Ok(SessionFile::on(SessionFile::begin(place, head, &recorder)?, recorder))
+    }
+
+    /// The same with the first record, which also gives it a title if it has none: a client that asks nothing leaves
+    /// nothing behind.
+    pub fn awaited(place: &Place, head: &Head, recorder: Recorder) -> Result<SessionFile, SessionError> {
+        if place.session_file(head.id).exists() {
+            return Err(SessionError::Exists { id: head.id });
+        }
+        let awaited = Awaited { place: place.clone(), head: head.clone() };
+        Ok(SessionFile { recorder, state: Mutex::new(State::Awaited(Box::new(awaited))) })
+    }
+
+    fn begin(place: &Place, head: &Head, recorder: &Recorder) -> Result<Open, SessionError> {
         let path = place.session_file(head.id);
         let unwritable = |error: io::Error| match error.kind() {
             io::ErrorKind::AlreadyExists => SessionError::Exists { id: head.id },
@@ -98,7 +119,7 @@ impl SessionFile {
             let _ = std::fs::remove_file(&path);
             return Err(SessionError::Unwritable { path, error });
         }
-        Ok(SessionFile::on(open, recorder))
+        Ok(open)
     }
 
     pub(crate) fn on(open: Open, recorder: Recorder) -> SessionFile {
@@ -125,6 +146,15 @@ impl SessionFile {
     /// Writes one record; the file that must reach the disk before the run goes on, if any.
     fn write_now(&self, record: &TurnRecord) -> Option<(Arc<File>, Option<PathBuf>)> {
         let mut state = self.lock();
+        if let State::Awaited(awaited) = &mut *state {
+            if let (TurnRecord::UserMessage { message, .. }, "") = (record, awaited.head.title.as_str()) {
+                awaited.head.title = title_of(&message.text());
+            }
+            *state = match SessionFile::begin(&awaited.place, &awaited.head, &self.recorder) {
+                Ok(open) => State::On(open),
+                Err(why) => State::Off { to_tell: Some(format!("the session is not recorded: {why}")) },
+            };
+        }
         let State::On(open) = &mut *state else { return None };
         if let TurnRecord::ModelTurn { model, .. } = record {
             let provider = self.recorder.provider_of(model).to_owned();
@@ -173,7 +203,7 @@ impl TurnJournal for SessionFile {
 
     fn degraded(&self) -> Option<String> {
         match &mut *self.lock() {
-            State::On(_) => None,
+            State::On(_) | State::Awaited(_) => None,
             State::Off { to_tell } => to_tell.take(),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
 
-use tenon_agent::{Unfinished, close_calls, tell};
+use tenon_agent::{Prompted, Unfinished, close_calls, tell};
 use tenon_core::{Id, Message, ToolCall, ToolResult};
 
 use crate::record::{By, FORMAT, Record};
@@ -41,6 +41,7 @@ impl Story {
             history: Vec::new(),
             begun: HashSet::new(),
             results: Vec::new(),
+            prompted: None,
             last: By::default(),
         };
         let scan = scan(file, |record| telling.push(record))
@@ -69,15 +70,24 @@ struct Telling<'a> {
     history: Vec<Message>,
     begun: HashSet<String>,
     results: Vec<ToolResult>,
+    /// Where the last prompt was added.
+    prompted: Option<Prompted>,
     last: By,
 }
 
 impl Telling<'_> {
     fn push(&mut self, record: Record) {
         match record {
-            Record::User(message) => {
+            Record::Prompt(message) => {
                 self.close();
-                tell(&mut self.history, message);
+                self.prompted = Some(Prompted::by(&mut self.history, message));
+            }
+            Record::Told(message) => {
+                self.close();
+                match &mut self.prompted {
+                    Some(prompted) => prompted.tell(&mut self.history, message),
+                    None => tell(&mut self.history, message),
+                }
             }
             Record::Assistant { mut message, by } => {
                 self.close();
@@ -96,9 +106,25 @@ impl Telling<'_> {
                     messages.iter_mut().for_each(without_natives);
                 }
                 self.history = messages;
+                self.prompted = None;
                 self.begun.clear();
                 self.results.clear();
                 self.last = by;
+            }
+            Record::Stopped { closed, said, note } => {
+                self.results.extend(closed);
+                self.close();
+                self.history.extend(said);
+                if let Some(note) = note {
+                    tell(&mut self.history, note);
+                }
+            }
+            Record::Withdrawn => {
+                self.begun.clear();
+                self.results.clear();
+                if let Some(prompted) = self.prompted.take() {
+                    prompted.take_back(&mut self.history);
+                }
             }
             Record::Other => {}
         }

@@ -9,8 +9,9 @@ use crate::rule::canonical;
 use crate::tool_search::{self, ToolSearch};
 use crate::{Permissions, Rule, RuleError};
 
-/// The built-in tools, the only ones a list of tools to offer takes away. A contract's own tool and tools
-/// of servers are not among them: listing `read_file` must not drop the way to answer.
+/// The built-in tools, the only ones a list of tools to offer takes away. A contract's own tool and tools of servers
+/// are not among them: listing `read_file` must not drop the way to answer. Nor are `exit_plan_mode`, which a mode
+/// brings along, and `tool_search`, which many tools do.
 pub(crate) const CORE: &[&str] = &[
     "read_file",
     "write_file",
@@ -29,12 +30,8 @@ pub(crate) const CORE: &[&str] = &[
     "cron_delete",
     "agent",
     "send_message",
-];
-/// Where one of these is offered, so is the tool beside it: whoever can start background work can stop it, and
-/// whoever can start an agent can speak to it.
-const COME_WITH: &[(&str, &[&str])] = &[
-    ("task_stop", &["run_shell_command", "monitor", "agent", "task_stop"]),
-    ("send_message", &["agent", "send_message"]),
+    "skill",
+    "ask_user_question",
 ];
 /// What is offered on demand when there are many tools, besides the tools of servers.
 const RARE: &[&str] =
@@ -309,11 +306,7 @@ impl Selection {
         if !CORE.contains(&tool) {
             return true;
         }
-        let own = [tool];
-        let wanted =
-            COME_WITH.iter().find(|(name, _)| *name == tool).map_or(own.as_slice(), |(_, with)| with);
-        let listed =
-            self.core.as_ref().is_none_or(|core| core.iter().any(|name| wanted.contains(&name.as_str())));
+        let listed = self.core.as_ref().is_none_or(|core| core.iter().any(|name| name == tool));
         listed && (!self.bare || BARE.contains(&tool))
     }
 }

@@ -37,8 +37,12 @@ pub(super) fn stats(words: &Words<'_>, desk: &dyn Desk) -> Result<CommandAnswer,
     let stats = desk.stats()?;
     let cost = stats.cost_usd.map_or("unknown".to_owned(), |usd| format!("${usd:.4}"));
     let limit = stats.context_limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
+    let before = match stats.turns_before {
+        0 => String::new(),
+        turns => format!("{turns} earlier turns; since then "),
+    };
     Ok(CommandAnswer::message(format!(
-        "Session {}, model `{}`: {} turns, {} input and {} output tokens, cost {cost}. The conversation has {} messages, \
+        "Session {}, model `{}`: {before}{} turns, {} input and {} output tokens, cost {cost}. The conversation has {} messages, \
          about {}{limit} tokens.",
         stats.session_id,
         stats.model,

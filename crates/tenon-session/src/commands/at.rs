@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tenon_tools::{Mentioned, Workspace};
 use tenon_wire::input::{Command, FileData, InputPart};
 
-use super::{CommandAnswer, Submitted};
+use super::{CommandAnswer, Submitted, Submitting};
 
 /// More files than this are a job for the tools.
 const MAX_MENTIONS: usize = 20;
@@ -41,13 +41,21 @@ pub async fn expand(workspace: Arc<Workspace>, text: String) -> Mentions {
 }
 
 /// A declared `@path`; the words after it are looked at as well.
-pub(super) async fn run(command: &Command, workspace: &Arc<Workspace>) -> Submitted {
+pub(super) fn run(command: &Command, workspace: &Arc<Workspace>) -> Submitting {
     let path = command.path.join("/");
     let quoted = if path.contains(char::is_whitespace) { format!("\"{path}\"") } else { path };
     let text = format!("@{quoted} {}", command.args);
-    let text = text.trim_end();
-    let Mentions { parts, warnings } = expand(Arc::clone(workspace), text.to_owned()).await;
-    Submitted { answer: CommandAnswer::submit(text), parts, warnings }
+    submitting(text.trim_end().to_owned(), workspace)
+}
+
+/// Words that a command asks the model, with what they name.
+pub(super) fn submitting(text: String, workspace: &Arc<Workspace>) -> Submitting {
+    let answer = CommandAnswer::submit(&text);
+    let workspace = Arc::clone(workspace);
+    Box::pin(async move {
+        let Mentions { parts, warnings } = expand(workspace, text).await;
+        Submitted { answer, parts, warnings }
+    })
 }
 
 /// The path at the beginning of a text, and what follows it.

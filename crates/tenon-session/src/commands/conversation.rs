@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tenon_core::Failure;
 
-use super::{CommandAnswer, Desk, Form, ListedCommand, Words, shown};
+use super::{CommandAnswer, Desk, Form, ListedCommand, Words, refused, shown};
 use crate::SavedChat;
 
 pub(super) async fn clear(words: &Words<'_>, desk: &mut dyn Desk) -> Result<CommandAnswer, Failure> {
@@ -25,7 +25,7 @@ pub(super) async fn chat(words: &Words<'_>, desk: &mut dyn Desk) -> Result<Comma
             let chats = desk.saved_chats()?;
             chats.check(tag)?;
             if desk.history().is_empty() {
-                return Ok(CommandAnswer::warning("There is nothing to save: the conversation is empty."));
+                return Err(refused("there is nothing to save: the conversation is empty".to_owned()));
             }
             let messages = chats.save(tag, desk.history())?;
             Ok(CommandAnswer::message(format!(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tenon_core::Failure;
 use tenon_tools::Workspace;
 
-use super::{CommandAnswer, ListedCommand, Submitted, at, refused};
+use super::{ListedCommand, Submitting, at, refused, shown};
 
 /// Both stand for what was typed after the name.
 const ARGUMENTS: [&str; 2] = ["{{args}}", "$ARGUMENTS"];
@@ -51,7 +51,7 @@ impl OwnCommand {
         }
     }
 
-    pub(super) async fn run(&self, args: &str, workspace: &Arc<Workspace>) -> Result<Submitted, Failure> {
+    pub(super) fn run(&self, args: &str, workspace: &Arc<Workspace>) -> Result<Submitting, Failure> {
         if self.from == OwnSource::UntrustedProject {
             return Err(refused(format!(
                 "`/{}` is a command of this project, and the project is not trusted",
@@ -59,10 +59,14 @@ impl OwnCommand {
             ))
             .hint("read its file, then run `tenon trust`, or add `--trust-project` for this run"));
         }
-        let prompt = self.with(args.trim());
-        let answer = CommandAnswer::submit(&prompt);
-        let mentions = at::expand(Arc::clone(workspace), prompt).await;
-        Ok(Submitted { answer, parts: mentions.parts, warnings: mentions.warnings })
+        if let Some(command) = shell_in(&self.prompt) {
+            return Err(refused(format!(
+                "`/{}` wants `{command}` to be run (`!{{…}}`), and commands of your own run nothing",
+                self.name
+            ))
+            .hint("ask the model to run it, or pipe what it prints: `… | tenon -p /NAME`"));
+        }
+        Ok(at::submitting(self.with(args.trim()), workspace))
     }
 
     /// The prompt with what was typed in its place, or after it where it has none.
@@ -87,6 +91,22 @@ impl OwnCommand {
         filled.push_str(rest);
         filled
     }
+}
+
+/// What other tools would run in a shell and put in its place. `println!{…}` is none: a word stands before it.
+fn shell_in(prompt: &str) -> Option<String> {
+    let mut before = "";
+    let mut rest = prompt;
+    while let Some(at) = rest.find("!{") {
+        before = if at > 0 { &rest[..at] } else { before };
+        let follows_a_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let command = rest[at + 2..].split(['}', '\n']).next().unwrap_or_default().trim();
+        if !follows_a_word && !command.is_empty() {
+            return Some(shown(command));
+        }
+        (before, rest) = rest.split_at(at + 2);
+    }
+    None
 }
 
 #[cfg(test)]

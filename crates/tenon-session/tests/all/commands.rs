@@ -77,6 +77,7 @@ impl Desk for Bench {
         Ok(Stats {
             session_id: Id::from_random([1; 16]),
             model: self.model.clone(),
+            turns_before: 0,
             turns: 2,
             used: Usage { input: 10, output: 5, total: 15, ..Usage::default() },
             cost_usd: None,
@@ -136,7 +137,8 @@ async fn typed(text: &str, desk: &mut Bench) -> Ran {
 fn said(ran: Ran) -> String {
     match ran {
         Ran::Answered(answer) => answer.content,
-        other => panic!("{other:?}"),
+        Ran::Failed(failure) => panic!("{failure:?}"),
+        Ran::Submit(_) | Ran::Compress { .. } => panic!("it is not answered"),
     }
 }
 
@@ -199,7 +201,7 @@ async fn paths_and_names_declare_the_same_command() {
         let Ran::Submit(submitted) = commands().run(&command, &mut Bench::new()).await else {
             panic!("{command:?}")
         };
-        assert_eq!(submitted.parts, [InputPart::Text("Commit it.".into())]);
+        assert_eq!(submitted.await.parts, [InputPart::Text("Commit it.".into())]);
     }
     for command in [declared(&["chat", "list"], ""), declared(&["chat"], "list"), declared(&["chat"], "")] {
         assert!(matches!(commands().run(&command, &mut Bench::new()).await, Ran::Answered(_)), "{command:?}");
@@ -239,7 +241,7 @@ proptest! {
             let mut desk = Bench::new();
             match runtime.block_on(commands().run(&command, &mut desk)) {
                 Ran::Answered(answer) => prop_assert!(answer.level != Level::Error && !answer.content.is_empty()),
-                Ran::Submit(submitted) => prop_assert!(!submitted.parts.is_empty()),
+                Ran::Submit(submitted) => prop_assert!(!runtime.block_on(submitted).parts.is_empty()),
                 Ran::Compress { .. } => {}
                 Ran::Failed(failure) => prop_assert!(!failure.message.is_empty()),
             }

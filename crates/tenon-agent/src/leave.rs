@@ -1,0 +1,75 @@
+//! How a run that failed leaves the conversation, in memory and for whoever keeps it.
+//!
+//! | the run failed because | what stays |
+//! |---|---|
+//! | the provider or the settings would refuse the same prompt again, and nothing was answered yet | nothing of the prompt |
+//! | it was stopped: by the client, by a signal, by its wall time | all of it, what somebody saw of the last answer, and a note |
+//! | the connection broke off, the server failed, a limit was reached | all of it, and what somebody saw of the last answer |
+//!
+//! Calls without a result get an honest word in any case. The same is done with what was recorded when a session is
+//! resumed (`tenon-session/src/story.rs`); the sentences are in `history.rs`.
+
+use tenon_core::{Ending, ErrorClass, Failure, Message, Role, ToolResult, TurnRecord};
+
+use crate::history::{Unfinished, close_calls, stopped_note, tell};
+use crate::run_state::{Batch, Run};
+
+impl Run<'_> {
+    /// The conversation as others may go on with it.
+    pub(crate) async fn leave(&mut self, ending: &Ending) -> Vec<Message> {
+        if let Ending::Failure(failure) = ending
+            && let Some(record) = self.settle(failure)
+        {
+            // The outcome stands; a journal that cannot be written says so itself.
+            let _ = self.journal(record).await;
+        }
+        std::mem::take(&mut self.history)
+    }
+
+    /// What has to be kept of it, if anything had to be done.
+    fn settle(&mut self, failure: &Failure) -> Option<TurnRecord> {
+        if self.is_refusal(failure)
+            && let Some(prompted) = self.prompted.take()
+        {
+            prompted.take_back(&mut self.history);
+            return Some(TurnRecord::Withdrawn);
+        }
+        self.history.pop_if(|last| last.role == Role::Assistant && last.parts.is_empty());
+        let closed = self.close_batch();
+        let said = self.broken_off.take();
+        self.history.extend(said.clone());
+        let has_begun = self.prompted.is_some() || self.turns > 0;
+        let stop = &self.agent.stop;
+        let note = (has_begun && stop.cancel().is_cancelled()).then(|| stopped_note(&stop.failure().message));
+        if let Some(note) = &note {
+            tell(&mut self.history, note.clone());
+        }
+        let nothing = closed.is_empty() && said.is_none() && note.is_none();
+        (!nothing).then_some(TurnRecord::Stopped { closed, said, note })
+    }
+
+    /// A run that was stopped may have left calls without an answer.
+    fn close_batch(&mut self) -> Vec<ToolResult> {
+        let Batch { begun, results } = std::mem::take(&mut self.batch);
+        close_calls(&mut self.history, results, |call| match begun.contains(&call.id) {
+            true => Unfinished::MayHaveRun,
+            false => Unfinished::NeverBegun,
+        })
+    }
+
+    /// Whether the same would come of asking again. After an interruption, a limit, a bad connection or a server's
+    /// own failure it can be continued.
+    fn is_refusal(&self, failure: &Failure) -> bool {
+        match failure.class {
+            ErrorClass::Usage
+            | ErrorClass::Auth
+            | ErrorClass::Input
+            | ErrorClass::Config
+            | ErrorClass::Refused => true,
+            ErrorClass::Protocol => {
+                self.does_not_fit || failure.http_status.is_some_and(|status| (400..500).contains(&status))
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A turn on its way: what it asks is put together, the agent is waited for, and then it runs.
+//!
+//! All of this happens beside the session (`drive.rs`), which goes on reading lines: a file that takes its time holds up
+//! this turn and nothing else, and the turn can be stopped at any moment.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tenon_agent::{Agent, Emitter, Ended, Stop};
+use tenon_core::{BoxFut, EventKind, EventSink, IdSource, Media, Message, Outcome, Part, Role};
+use tenon_wire::input::{Command, FileData, InputPart};
+
+use crate::{CommandAnswer, Lines, Teller};
+
+/// What the model is asked. Files that the turn brings along keep their order.
+pub struct Said {
+    pub parts: Vec<InputPart>,
+    /// What is said of it first, where it was a command that asks.
+    pub told: Option<(Command, CommandAnswer)>,
+    pub warnings: Vec<String>,
+}
+
+/// What a turn is about.
+pub(crate) enum Asked {
+    Words(BoxFut<'static, Said>),
+    /// The conversation goes on where it ended.
+    Continuation,
+    Compress(Command, Option<String>),
+}
+
+pub(crate) type MakeTeller = Box<dyn Fn(Command) -> Teller + Send + Sync>;
+
+pub(crate) struct Starting {
+    pub(crate) asked: Asked,
+    /// What is still to be done for the session before.
+    pub(crate) farewell: Option<BoxFut<'static, ()>>,
+    pub(crate) ready: BoxFut<'static, Agent>,
+    /// Told before the words, in the same message.
+    pub(crate) preamble: Option<String>,
+    /// The files that the turn names, in its order.
+    pub(crate) files: VecDeque<Part>,
+    pub(crate) teller: MakeTeller,
+    pub(crate) history: Vec<Message>,
+    pub(crate) stop: Stop,
+    pub(crate) lines: Arc<dyn Lines>,
+    pub(crate) sink: Arc<dyn EventSink>,
+    pub(crate) ids: Arc<IdSource>,
+    pub(crate) prompt_id: Option<String>,
+}
+
+impl Starting {
+    pub(crate) async fn run(mut self) -> Ended {
+        if let Some(farewell) = self.farewell.take() {
+            farewell.await;
+        }
+        let mut warnings = Vec::new();
+        let mut prompt = None;
+        let mut compress = None;
+        match std::mem::replace(&mut self.asked, Asked::Continuation) {
+            Asked::Words(said) => {
+                let Some(said) = self.stop.cancel().run_until_cancelled(said).await else {
+                    return self.stopped();
+                };
+                if let Some((command, answer)) = said.told {
+                    (self.teller)(command).tell(&answer);
+                }
+                warnings = said.warnings;
+                prompt = Some(message(self.preamble.take(), said.parts, self.files));
+            }
+            Asked::Continuation => {}
+            Asked::Compress(command, instructions) => {
+                compress = Some(((self.teller)(command), instructions));
+            }
+        }
+        let mut agent = self.ready.await;
+        agent.history = self.history;
+        agent.prompt = prompt;
+        agent.stop = self.stop;
+        agent.warnings.extend(warnings);
+        self.lines.next_turn(self.prompt_id.as_deref());
+        match compress {
+            Some((teller, instructions)) => teller.compress(agent, instructions).await,
+            None => tenon_agent::run(agent, self.sink).await,
+        }
+    }
+
+    /// Nothing was asked yet, so nothing has changed.
+    fn stopped(self) -> Ended {
+        self.lines.next_turn(self.prompt_id.as_deref());
+        let outcome = Arc::new(Outcome::failed_early(self.stop.failure(), Vec::new()));
+        Emitter::new(self.sink, self.ids, None).emit(EventKind::RunFinished(Arc::clone(&outcome)));
+        Ended { outcome, history: self.history }
+    }
+}
+
+fn message(preamble: Option<String>, parts: Vec<InputPart>, mut files: VecDeque<Part>) -> Message {
+    let mut message = Message { role: Role::User, parts: Vec::with_capacity(parts.len() + 1) };
+    message.parts.extend(preamble.map(|preamble| Part::Text { text: format!("{preamble}\n\n") }));
+    for part in parts {
+        message.parts.extend(match part {
+            InputPart::Text(text) => Some(Part::Text { text }),
+            InputPart::File(FileData::Inline { data, mime }) => {
+                Some(Part::Media(Media { mime, data: data.into() }))
+            }
+            InputPart::File(FileData::Path { .. }) => files.pop_front(),
+            InputPart::FunctionResponse { name, response } => {
+                let name = name.as_deref().unwrap_or("the client");
+                Some(Part::Text { text: format!("{name} answered:\n{response}") })
+            }
+        });
+    }
+    message
+}
