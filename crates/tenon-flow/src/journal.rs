@@ -220,6 +220,7 @@ impl Lease {
                 for key in endings {
                     delete.execute(params![run_id, key])?;
                 }
+                tx.execute("UPDATE runs SET status = 'running' WHERE run_id = ?1", [&run_id])?;
                 Ok(())
             })
             .await
@@ -290,7 +291,7 @@ fn take_lease(tx: &Transaction<'_>, run_id: &str, owner: &str) -> Result<(), Jou
         return Err(JournalError::Held { id: run_id.to_owned(), pid: other.pid() });
     }
     tx.execute(
-        "UPDATE runs SET owner = ?2, lease_until = ?3, cancel = 0, status = 'running', updated = ?4 WHERE run_id = ?1",
+        "UPDATE runs SET owner = ?2, lease_until = ?3, cancel = 0, updated = ?4 WHERE run_id = ?1",
         params![run_id, owner, millis(owner::lease_until(now)), millis(now)],
     )?;
     Ok(())

@@ -5,7 +5,7 @@
 //! not the agent's own doing.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,8 @@ pub struct JournalLog {
     root: Arc<LoadedWorkflow>,
     past: Past,
     trust: Trust,
+    /// Why a turn could not be kept. A step that failed for it has not ended.
+    broken: Arc<OnceLock<String>>,
 }
 
 /// Whether a step that ended is the step that is asked for now.
@@ -46,6 +48,8 @@ pub struct Past {
     turns: HashMap<StepKey, Vec<TurnRecord>>,
     /// When a sleep is over.
     due: HashMap<StepKey, Timestamp>,
+    /// What is left of limits: time in which nobody ran the run does not count.
+    left_ms: HashMap<StepKey, u64>,
     began: HashMap<StepKey, Timestamp>,
     /// Keys whose rows no longer hold.
     forgotten: HashSet<StepKey>,
@@ -66,7 +70,7 @@ struct Due {
 impl JournalLog {
     /// A run that begins.
     pub fn new(lease: Arc<Lease>, root: Arc<LoadedWorkflow>, secrets: Secrets) -> JournalLog {
-        JournalLog { lease, secrets, root, past: Past::default(), trust: Trust::Keys }
+        JournalLog { lease, secrets, root, past: Past::default(), trust: Trust::Keys, broken: Arc::default() }
     }
 
     /// A run that goes on. What no longer holds is removed from the journal first.
@@ -79,7 +83,7 @@ impl JournalLog {
     ) -> Result<JournalLog, JournalError> {
         let names = |keys: &HashSet<StepKey>| keys.iter().map(StepKey::to_string).collect();
         lease.forget(names(&past.forgotten), names(&past.reopened)).await?;
-        Ok(JournalLog { lease, secrets, root, past, trust })
+        Ok(JournalLog { lease, secrets, root, past, trust, broken: Arc::default() })
     }
 
     fn request_hash(&self, request: &StepRequest) -> String {
@@ -137,16 +141,19 @@ impl StepLog for JournalLog {
     fn begins(&self, key: &StepKey, request: &StepRequest) -> BoxFut<'static, Result<Begun, String>> {
         let holds = self.holds(key, request);
         let is_known = self.past.asked.contains_key(key) || self.past.due.contains_key(key);
+        let due_in = |ms: u64| Due { at: Timestamp(Timestamp::now().0.saturating_add(ms)) };
+        let left_ms = self.past.left_ms.get(key).copied().filter(|_| holds);
         let (entry, begun) = match request {
+            StepRequest::Sleep { .. } if left_ms.is_some() => {
+                let left = left_ms.unwrap_or_default();
+                (self.entry(key, RowKind::Timer, &due_in(left)), Begun { left_ms })
+            }
             StepRequest::Sleep { ms } => match self.past.due.get(key).filter(|_| holds) {
                 Some(due) => {
                     let left = due.0.saturating_sub(Timestamp::now().0);
                     return Box::pin(async move { Ok(Begun { left_ms: Some(left) }) });
                 }
-                None => {
-                    let due = Due { at: Timestamp(Timestamp::now().0.saturating_add(*ms)) };
-                    (self.entry(key, RowKind::Timer, &due), Begun::default())
-                }
+                None => (self.entry(key, RowKind::Timer, &due_in(*ms)), Begun::default()),
             },
             _ if is_known && holds => return Box::pin(async { Ok(Begun::default()) }),
             _ => {
@@ -154,12 +161,16 @@ impl StepLog for JournalLog {
                 (self.entry(key, RowKind::Scheduled, &scheduled), Begun::default())
             }
         };
-        let forget = if is_known && !holds { vec![key.to_string()] } else { Vec::new() };
+        let is_replaced = is_known && (!holds || left_ms.is_some());
+        let forget = if is_replaced { vec![key.to_string()] } else { Vec::new() };
         let written = self.write(forget, entry.map(|entry| vec![entry]));
         Box::pin(async move { written.await.map(|()| begun) })
     }
 
     fn ends(&self, completions: Vec<Completion>) -> BoxFut<'static, Result<(), String>> {
+        if let Some(why) = self.broken.get().cloned() {
+            return Box::pin(async { Err(why) });
+        }
         let entries = completions
             .iter()
             .map(|completion| {
@@ -192,7 +203,8 @@ impl StepLog for JournalLog {
             Trust::Requests => Vec::new(),
         };
         let (lease, secrets) = (Arc::clone(&self.lease), self.secrets.clone());
-        Turns { records, journal: Arc::new(TurnRows { lease, key: key.to_string(), secrets }) }
+        let rows = TurnRows { lease, key: key.to_string(), secrets, broken: Arc::clone(&self.broken) };
+        Turns { records, journal: Arc::new(rows) }
     }
 }
 
@@ -230,6 +242,13 @@ impl Past {
             }
         }
         past.try_again(stored.state);
+        let last_sign = stored.rows.iter().map(|row| row.entry.at).max().unwrap_or(stored.created);
+        past.left_ms = past
+            .due
+            .iter()
+            .filter(|(key, _)| matches!(key.role(), Role::Timeout | Role::JudgeTimeout))
+            .map(|(key, due)| (key.clone(), due.0.saturating_sub(last_sign.0)))
+            .collect();
         Ok(past)
     }
 

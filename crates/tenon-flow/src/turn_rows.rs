@@ -1,7 +1,7 @@
 //! An agent's turns as rows of the journal, and back.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use tenon_core::{
@@ -16,6 +16,8 @@ pub(crate) struct TurnRows {
     pub lease: Arc<Lease>,
     pub key: String,
     pub secrets: Secrets,
+    /// Told to whoever keeps the steps: see `journal_log.rs`.
+    pub broken: Arc<OnceLock<String>>,
 }
 
 impl TurnJournal for TurnRows {
@@ -25,7 +27,11 @@ impl TurnJournal for TurnRows {
                 return Ok(());
             };
             let entry = Entry { key: self.key.clone(), kind, at: Timestamp::now(), payload };
-            self.lease.append(vec![entry]).await.map_err(io::Error::other)
+            self.lease.append(vec![entry]).await.map_err(|error| {
+                // The first reason counts.
+                let _ = self.broken.set(error.to_string());
+                io::Error::other(error)
+            })
         })
     }
 }

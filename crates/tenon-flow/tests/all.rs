@@ -16,6 +16,8 @@ mod documents;
 mod durable;
 #[path = "all/endings.rs"]
 mod endings;
+#[path = "all/engine.rs"]
+mod engine;
 #[path = "all/every_order.rs"]
 mod every_order;
 #[path = "all/execution_page.rs"]

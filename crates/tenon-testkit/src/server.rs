@@ -1,6 +1,8 @@
 //! The scripted model server: listens on a free loopback port, keeps every request, and gives each one
 //! the first reply of the script that has uses left and accepts it.
 //!
+//! A server without a script ([`Server::answering`]) makes up each reply from the request.
+//!
 //! What a reply says is in `reply.rs`. It works from sync and async tests; the `wait_for_…` calls block
 //! their thread, so an async test needs a multi-thread runtime or `spawn_blocking` for them.
 
@@ -32,6 +34,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     script: Vec<Entry>,
+    /// Who answers what the script does not.
+    otherwise: Option<Answering>,
     requests: Vec<Captured>,
     probes: Vec<Captured>,
     unexpected: Vec<String>,
@@ -39,6 +43,8 @@ struct State {
     stopping: bool,
     connections: HashMap<u64, TcpStream>,
 }
+
+type Answering = Arc<dyn Fn(&Value) -> Reply + Send + Sync>;
 
 struct Entry {
     reply: Reply,
@@ -62,6 +68,14 @@ impl Server {
             move || accept(&listener, &shared)
         });
         Self { shared, address, acceptor: Some(acceptor) }
+    }
+
+    /// Starts a server whose reply depends on nothing but the body of the request, so that it is the same whenever it
+    /// is asked for.
+    pub fn answering(answer: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
+        let server = Self::start([]);
+        server.shared.lock().otherwise = Some(Arc::new(answer));
+        server
     }
 
     /// `http://127.0.0.1:PORT/v1`: where the OpenAI wires are asked.
@@ -232,6 +246,9 @@ impl State {
             return entry.answer(ask);
         }
         let number = self.requests.len() + 1;
+        if let Some(answer) = &self.otherwise {
+            return Arc::new(render(&answer(&request.body), number, ask));
+        }
         let replies = self.script.len();
         let message =
             format!("the script is exhausted: request {number} has no reply (the script has {replies})");

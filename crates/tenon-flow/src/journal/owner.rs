@@ -1,7 +1,7 @@
 //! Who runs a run: a process, told from a later one with the same number, and for how long its word is good.
 //!
 //! On the same machine a process that is gone holds nothing, however fresh its lease. Where that cannot be seen, on a
-//! disk that several machines share, the lease decides.
+//! disk that several machines or containers share, the lease decides.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,8 +24,8 @@ pub(super) struct Owner {
     pid: u32,
     /// When the process was started, by the kernel's count; empty where the kernel does not say.
     started: String,
-    /// Which start of which machine; empty where the kernel does not say.
-    boot: String,
+    /// Which start of which machine, and which of its containers; empty where the kernel does not say.
+    place: String,
     /// Tells two holders in one process apart.
     token: u64,
 }
@@ -34,7 +34,7 @@ impl Owner {
     pub fn new() -> Result<Owner, JournalError> {
         let token = getrandom::u64().map_err(|error| JournalError::Commit(error.to_string()))?;
         let pid = std::process::id();
-        Ok(Owner { pid, started: started(pid).unwrap_or_default(), boot: boot(), token })
+        Ok(Owner { pid, started: started(pid).unwrap_or_default(), place: place(), token })
     }
 
     pub fn pid(&self) -> u32 {
@@ -46,7 +46,7 @@ impl Owner {
         let owner = Owner {
             pid: parts.next()?.parse().ok()?,
             started: parts.next()?.to_owned(),
-            boot: parts.next()?.to_owned(),
+            place: parts.next()?.to_owned(),
             token: parts.next()?.parse().ok()?,
         };
         parts.next().is_none().then_some(owner)
@@ -54,7 +54,7 @@ impl Owner {
 
     /// Whether this owner, whose lease ran until then, still has the run.
     pub fn holds(&self, lease_until: Timestamp, now: Timestamp) -> bool {
-        if !self.boot.is_empty() && self.boot == boot() {
+        if !self.place.is_empty() && self.place == place() {
             return started(self.pid).is_some_and(|started| started == self.started);
         }
         now.0 < lease_until.0
@@ -63,7 +63,7 @@ impl Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {} {}", self.pid, self.started, self.boot, self.token)
+        write!(f, "{} {} {} {}", self.pid, self.started, self.place, self.token)
     }
 }
 
@@ -77,10 +77,15 @@ fn started(pid: u32) -> Option<String> {
     if state == "Z" { None } else { fields.nth(18).map(str::to_owned) }
 }
 
-fn boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .map(|id| id.trim().to_owned())
-        .unwrap_or_default()
+/// Where a process number means the same process. Containers of one machine share its start and count their processes
+/// each for itself.
+fn place() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let processes = std::fs::read_link("/proc/self/ns/pid");
+    match (boot, processes) {
+        (Ok(boot), Ok(processes)) => format!("{}/{}", boot.trim(), processes.display()),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]
@@ -105,8 +110,11 @@ mod tests {
         assert!(!gone.holds(later, now));
         let successor = Owner { started: "1".to_owned(), ..alive.clone() };
         assert!(!successor.holds(later, now), "another process with the same number");
-        let elsewhere = Owner { boot: "another machine".replace(' ', "-"), ..gone };
-        assert!(elsewhere.holds(later, now));
-        assert!(!elsewhere.holds(now, later));
+        let boot = alive.place.split('/').next().unwrap();
+        for place in ["another-machine/pid:[1]".to_owned(), format!("{boot}/pid:[1]"), String::new()] {
+            let elsewhere = Owner { place, ..gone.clone() };
+            assert!(elsewhere.holds(later, now), "{elsewhere}");
+            assert!(!elsewhere.holds(now, later), "{elsewhere}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A run that is cut off after any row of its journal goes on to the same end, and nothing is paid for or done twice.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use tenon_core::{
     Role, Secrets, Timestamp, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec, TurnJournal, TurnRecord,
 };
 use tenon_flow::{
-    Begun, Completion, FlowRun, Journal, JournalError, JournalLog, Lease, LoadedWorkflow, NewRun, Past,
-    RunState, StepKey, StepLog, StepRequest, StoredRun, Trust, Turns, WorkflowOutcome,
+    Begun, Completion, FlowRun, Journal, JournalError, JournalLog, Lease, LoadedWorkflow, NewRun, Past, Row,
+    RowKind, RunState, StepKey, StepLog, StepRequest, StopRun, StoredRun, Trust, Turns, WorkflowOutcome,
 };
 use tenon_tools::PermissionOptions;
 use tokio::sync::Notify;
@@ -20,45 +20,8 @@ use tokio::sync::Notify;
 use crate::documents::document_with;
 
 /// Parallel steps, a tool, a typed result, a condition on it, a loop with a judge, items, an include.
-const DOCUMENT: &str = r#"
-name: everything
-agents:
-  worker: {description: works, tools: [run_shell_command]}
-  typed:
-    description: types
-    tools: []
-    resultSchema: {type: object, properties: {list: {type: array, items: {type: string}}}, required: [list]}
-  judge:
-    description: judges
-    tools: []
-    resultSchema: {type: object, properties: {done: {type: boolean}}, required: [done]}
-steps:
-  - {id: left, agent: worker, instructions: "left"}
-  - {id: right, agent: worker, instructions: "right"}
-  - {id: types, agent: typed, instructions: "types", dependsOn: [left]}
-  - {id: never, instructions: "never", dependsOn: [types], condition: "size(steps.types.result.list) > 5"}
-  - id: each
-    dependsOn: [types, right]
-    agent: worker
-    instructions: "item"
-    loop: {forEach: "steps.types.result.list", maxConcurrency: 2}
-  - id: polish
-    dependsOn: [right]
-    agent: worker
-    instructions: "polish"
-    loop: {maxIterations: 4, untilAgent: judge}
-  - {id: inner, include: inner.yaml, dependsOn: [polish]}
-  - {id: end, agent: worker, instructions: "end", dependsOn: [each, inner]}
-"#;
-
-const INNER: &str = r#"
-name: inner
-agents:
-  inside: {description: works, tools: [run_shell_command]}
-steps:
-  - {id: a, agent: inside, instructions: "inner-a"}
-  - {id: b, agent: inside, instructions: "inner-b", dependsOn: [a]}
-"#;
+pub const DOCUMENT: &str = include_str!("histories/everything.yaml");
+const INNER: &str = include_str!("histories/inner.yaml");
 
 /// The word of ours that the prompt's task consists of.
 fn task(request: &Request) -> &'static str {
@@ -70,9 +33,9 @@ fn task(request: &Request) -> &'static str {
 }
 
 /// Answers by what it is asked alone, so that every run of the same document gets the same answers.
-struct Model {
+pub struct Model {
     /// How often each request was sent.
-    asked: Mutex<BTreeMap<String, usize>>,
+    pub asked: Mutex<BTreeMap<String, usize>>,
 }
 
 impl ModelClient for Model {
@@ -138,15 +101,15 @@ impl Tool for Note {
 }
 
 /// The world around runs of one journal.
-struct World {
-    folder: TempDir,
-    workflow: Arc<LoadedWorkflow>,
-    model: Arc<Model>,
-    calls: Arc<AtomicUsize>,
+pub struct World {
+    pub folder: TempDir,
+    pub workflow: Arc<LoadedWorkflow>,
+    pub model: Arc<Model>,
+    pub calls: Arc<AtomicUsize>,
 }
 
 impl World {
-    fn new() -> World {
+    pub fn new() -> World {
         World {
             folder: tempfile::tempdir().unwrap(),
             workflow: document_with(&[("inner.yaml", INNER)], DOCUMENT),
@@ -155,11 +118,11 @@ impl World {
         }
     }
 
-    fn journal(&self) -> Journal {
+    pub fn journal(&self) -> Journal {
         Journal::open(&self.folder.path().join("runs.db")).unwrap()
     }
 
-    async fn run(&self, log: Arc<dyn StepLog>) -> WorkflowOutcome {
+    pub async fn run(&self, id: &str, log: Arc<dyn StepLog>, stop: StopRun) -> WorkflowOutcome {
         let spec = ToolSpec {
             name: "run_shell_command".into(),
             description: String::new(),
@@ -172,41 +135,54 @@ impl World {
         FlowRun::new(self.workflow.clone(), Arc::clone(&self.model) as Arc<dyn ModelClient>, "m")
             .tools(vec![Arc::new(note)])
             .permissions(permissions)
-            .run_id("r")
+            .run_id(id)
             .log(log)
+            .stop(stop)
             .run()
             .await
             .unwrap()
     }
 
-    /// Begins the run, or goes on with it, until so many rows are written.
-    async fn until(&self, rows: usize) -> Option<WorkflowOutcome> {
-        let journal = self.journal();
-        let new = NewRun {
-            id: "r".to_owned(),
+    pub fn new_run(&self, id: &str) -> NewRun {
+        NewRun {
+            id: id.to_owned(),
             name: "everything".to_owned(),
             document_hash: self.workflow.hash.clone(),
-            document: String::new(),
+            document: DOCUMENT.to_owned(),
             inputs: String::new(),
             cwd: String::new(),
-        };
+        }
+    }
+
+    /// Begins the run, or goes on with it.
+    pub async fn log(&self, journal: &Journal, id: &str) -> (Arc<Lease>, JournalLog) {
         let root = self.workflow.clone();
-        let (lease, log) = match journal.begin(new).await {
+        match journal.begin(self.new_run(id)).await {
             Ok(lease) => {
                 let lease = Arc::new(lease);
                 (Arc::clone(&lease), JournalLog::new(lease, root, Secrets::default()))
             }
             Err(_) => {
-                let (lease, stored) = taken(&journal).await;
+                let (lease, stored) = taken(journal, id).await;
                 let (lease, past) = (Arc::new(lease), Past::of(&stored).unwrap());
                 let log = JournalLog::resume(Arc::clone(&lease), root, Secrets::default(), past, Trust::Keys);
                 (lease, log.await.unwrap())
             }
-        };
-        let cut = Arc::new(Cut { left: AtomicUsize::new(rows), reached: Notify::new() });
+        }
+    }
+
+    /// The run, until so many rows are written.
+    async fn until(&self, rows: usize) -> Option<WorkflowOutcome> {
+        self.until_cut(Cut::after(rows)).await
+    }
+
+    /// The run, from its beginning or from where it was, until the power fails.
+    pub async fn until_cut(&self, cut: Cut) -> Option<WorkflowOutcome> {
+        let (lease, log) = self.log(&self.journal(), "r").await;
+        let cut = Arc::new(cut);
         let log = Arc::new(CutLog { inner: log, cut: Arc::clone(&cut) });
         tokio::select! {
-            outcome = self.run(log) => {
+            outcome = self.run("r", log, StopRun::default()) => {
                 lease.finish(RunState::Ended(outcome.status), None).await.unwrap();
                 Some(outcome)
             }
@@ -214,15 +190,15 @@ impl World {
         }
     }
 
-    fn rows(&self) -> usize {
-        self.journal().load("r").unwrap().rows.len()
+    pub fn rows(&self) -> Vec<Row> {
+        self.journal().load("r").unwrap().rows
     }
 }
 
 /// Takes the run as soon as the tasks of the run before are gone.
-async fn taken(journal: &Journal) -> (Lease, StoredRun) {
+pub async fn taken(journal: &Journal, id: &str) -> (Lease, StoredRun) {
     loop {
-        match journal.take("r").await {
+        match journal.take(id).await {
             Err(JournalError::Held { .. }) => tokio::task::yield_now().await,
             taken => return taken.unwrap(),
         }
@@ -230,23 +206,41 @@ async fn taken(journal: &Journal) -> (Lease, StoredRun) {
 }
 
 /// Where the power fails: after so many rows nothing more is written, and nobody is told.
-struct Cut {
+pub struct Cut {
+    /// Which rows count.
+    only: Option<RowKind>,
     left: AtomicUsize,
+    is_out: AtomicBool,
     reached: Notify,
 }
 
 impl Cut {
-    async fn row(&self) {
-        if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_err() {
+    pub fn after(rows: usize) -> Cut {
+        let (left, is_out) = (AtomicUsize::new(rows), AtomicBool::new(false));
+        Cut { only: None, left, is_out, reached: Notify::new() }
+    }
+
+    /// Between what happens and the row that says so, the first time after so many.
+    pub fn before(kind: RowKind, times: usize) -> Cut {
+        Cut { only: Some(kind), ..Cut::after(times) }
+    }
+
+    async fn row(&self, kind: RowKind) {
+        let counts = self.only.is_none_or(|only| only == kind);
+        let next = |left: usize| left.checked_sub(1);
+        if counts && self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).is_err() {
+            self.is_out.store(true, Ordering::SeqCst);
+        }
+        if self.is_out.load(Ordering::SeqCst) {
             self.reached.notify_one();
             std::future::pending::<()>().await;
         }
     }
 }
 
-struct CutLog {
-    inner: JournalLog,
-    cut: Arc<Cut>,
+pub struct CutLog {
+    pub inner: JournalLog,
+    pub cut: Arc<Cut>,
 }
 
 impl StepLog for CutLog {
@@ -257,7 +251,7 @@ impl StepLog for CutLog {
     fn begins(&self, key: &StepKey, request: &StepRequest) -> BoxFut<'static, Result<Begun, String>> {
         let (cut, written) = (Arc::clone(&self.cut), self.inner.begins(key, request));
         Box::pin(async move {
-            cut.row().await;
+            cut.row(RowKind::Scheduled).await;
             written.await
         })
     }
@@ -265,7 +259,7 @@ impl StepLog for CutLog {
     fn ends(&self, completions: Vec<Completion>) -> BoxFut<'static, Result<(), String>> {
         let (cut, written) = (Arc::clone(&self.cut), self.inner.ends(completions));
         Box::pin(async move {
-            cut.row().await;
+            cut.row(RowKind::Completed).await;
             written.await
         })
     }
@@ -288,14 +282,24 @@ struct CutTurns {
 impl TurnJournal for CutTurns {
     fn write(&self, record: TurnRecord) -> BoxFut<'_, std::io::Result<()>> {
         Box::pin(async move {
-            self.cut.row().await;
+            self.cut.row(kind_of(&record)).await;
             self.inner.write(record).await
         })
     }
 }
 
+fn kind_of(record: &TurnRecord) -> RowKind {
+    match record {
+        TurnRecord::UserMessage { .. } => RowKind::Told,
+        TurnRecord::ModelTurn { .. } => RowKind::ModelTurn,
+        TurnRecord::ToolStarted { .. } => RowKind::ToolStarted,
+        TurnRecord::ToolFinished { .. } => RowKind::ToolDone,
+        TurnRecord::Compacted { .. } => RowKind::Compacted,
+    }
+}
+
 /// What does not depend on time.
-fn essence(outcome: &WorkflowOutcome) -> Vec<String> {
+pub fn essence(outcome: &WorkflowOutcome) -> Vec<String> {
     let step = |(id, record): &(String, Arc<tenon_flow::StepRecord>)| {
         let result = record.result.as_ref().map(|result| result.as_str().to_owned());
         format!("{id}: {:?} {:?} {result:?} {:?}", record.status, record.content, record.spent)
@@ -313,7 +317,7 @@ async fn a_run_that_is_cut_after_any_row_ends_as_if_it_had_not_been() {
     let effects = whole.calls.load(Ordering::SeqCst);
     assert!(whole.model.asked.lock().unwrap().values().all(|times| *times >= 1));
     let asked = whole.model.asked.lock().unwrap().clone();
-    let rows = whole.rows();
+    let rows = whole.rows().len();
     assert!(rows > 60, "{rows}");
 
     let step = if tenon_testkit::cases(8) > 8 { 1 } else { 7 };
@@ -342,13 +346,11 @@ async fn a_run_that_is_cut_after_any_row_ends_as_if_it_had_not_been() {
 }
 
 /// Calls that had begun and whose end was not written down: the model was told so.
-fn unknown_calls(world: &World) -> usize {
-    let rows = world.journal().load("r").unwrap().rows;
-    let is_unknown = |row: &&tenon_flow::Row| {
-        row.entry.kind == tenon_flow::RowKind::ToolDone
-            && row.entry.payload.contains(tenon_agent::INTERRUPTED)
+pub fn unknown_calls(world: &World) -> usize {
+    let is_unknown = |row: &&Row| {
+        row.entry.kind == RowKind::ToolDone && row.entry.payload.contains(tenon_agent::INTERRUPTED)
     };
-    rows.iter().filter(is_unknown).count()
+    world.rows().iter().filter(is_unknown).count()
 }
 
 #[tokio::test]
