@@ -124,8 +124,8 @@ impl Run<'_> {
             let checked = match (finish, &answer) {
                 (_, Answer::Refused(reason)) => Err(Rejection::refused(reason)),
                 (FinishReason::Length, _) if call.arguments.trim().is_empty() => Err(Rejection::cut_off()),
-                (_, Answer::Changed(arguments)) => contract.schema.check(arguments),
-                (_, Answer::AsItIs) => contract.schema.check(&call.arguments),
+                (_, Answer::Changed(arguments)) => contract.check(arguments),
+                (_, Answer::AsItIs) => contract.check(&call.arguments),
             };
             let ran_with = Some(match &answer {
                 Answer::Changed(arguments) => RawValue::from_string(arguments.clone()).unwrap_or_default(),

@@ -39,6 +39,9 @@ pub enum Command {
         #[command(subcommand)]
         command: crate::flow_args::FlowCommand,
     },
+    /// Plan a workflow for a goal, show the plan, and run it
+    #[command(override_usage = "tenon goal [OPTIONS] TEXT...")]
+    Goal(Box<crate::goal_args::GoalArgs>),
     /// List, show or delete what earlier runs left to be resumed
     Sessions {
         /// The sessions of this folder

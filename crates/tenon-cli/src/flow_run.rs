@@ -13,9 +13,9 @@ use tenon_agent::{AgentTemplate, Audience, NamedModel, Stop};
 use tenon_config::{ChoiceError, Loaded, ModelFlags, choose_model};
 use tenon_core::{ErrorClass, Failure, Id, IdSource, NoClient, NoSink, Price, Rates};
 use tenon_flow::{
-    FlowEmitter, FlowSink, FolderTools, LoadError, LoadedWorkflow, ModelPrice, ModelWish, Report, RunLimits,
-    RunSpec, StepModels, StepParts, StopRun, WorkflowOutcome, WorkflowStatus, Worktrees, load,
-    unusable_tools,
+    FlowEmitter, FlowSink, FolderTools, JsonText, LoadError, LoadedWorkflow, ModelPrice, ModelWish, Report,
+    RunLimits, RunSpec, Spent, StepModels, StepParts, StopRun, WorkflowOutcome, WorkflowStatus, Worktrees,
+    load, unusable_tools,
 };
 use tenon_wire::Format;
 
@@ -24,7 +24,10 @@ use crate::exit_code::exit_code_of_flow;
 use crate::flow_args::FlowRunArgs;
 use crate::flow_output::FlowOutput;
 use crate::flow_progress::Progress;
-use crate::flow_usage::{self, Asked};
+use crate::flow_usage::{self, Asked, Task};
+use crate::goal::{Made, Maker};
+use crate::goal_args::GoalTask;
+use crate::goal_file::PlanFile;
 use crate::model::Connections;
 use crate::plan::{AskedBy, Identity, Plan, Planned};
 use crate::session::Origin;
@@ -43,6 +46,11 @@ pub fn main(args: FlowRunArgs) -> u8 {
         Ok(asked) => asked,
         Err(error) => return run::usage_error_of("tenon flow run", &error),
     };
+    start(asked)
+}
+
+/// What was asked for is in order, so it begins.
+pub fn start(asked: Asked) -> u8 {
     let reporter = run::reporter(&asked.run);
     let runtime = match run::runtime() {
         Ok(runtime) => runtime,
@@ -79,19 +87,24 @@ async fn run_flow(asked: Asked, reporter: Reporter) -> u8 {
     let settings = loaded.as_ref().ok().map(|loaded| &loaded.settings);
     let telemetry = Telemetry::start(&asked.run, settings, &here, &ids, &mut warnings);
     let surrounding = Surrounding { stop: &stop, reporter, ids: &ids, telemetry: &telemetry };
+    let mut spent = Spent::default();
     let prepared = match loaded {
-        Ok(loaded) => prepare(&asked, loaded, &run_id, &surrounding, &mut warnings).await,
+        Ok(loaded) => prepare(&asked, loaded, &run_id, &surrounding, &mut warnings, &mut spent).await,
         Err(failure) => Err(failure),
     };
     let ended = match prepared {
-        Ok(prepared) => prepared.go(events, &stop, &progress).await,
+        Ok(Ready::Run(prepared)) => prepared.go(events, &stop, &progress).await,
+        Ok(Ready::Print(document)) => {
+            stdout.last_line(document.into_bytes());
+            Ended { failure: None, status: WorkflowStatus::Completed, outcome: None }
+        }
         Err(failure) => {
             warnings.iter().for_each(|warning| reporter.warn(warning));
             let status = match failure.class {
                 ErrorClass::Interrupted(_) => WorkflowStatus::Cancelled,
                 _ => WorkflowStatus::Failed,
             };
-            output.failed_early(&events, Report::failed_early(&run_id, &failure, status));
+            output.failed_early(&events, Report::failed_early(&run_id, &failure, status, &spent));
             Ended { failure: Some(failure), status, outcome: None }
         }
     };
@@ -110,11 +123,31 @@ struct Surrounding<'a> {
     telemetry: &'a Telemetry,
 }
 
+/// What is left to be done when everything is found to be in order.
+enum Ready {
+    Run(Box<Prepared>),
+    /// There was only a plan to be made.
+    Print(String),
+}
+
 /// A run that is about to begin.
 struct Prepared {
     spec: RunSpec,
     parts: StepParts,
     planned: Rest,
+}
+
+/// What is run: it is there, or a model is to write it.
+enum Document<'a> {
+    Read(Arc<LoadedWorkflow>),
+    ToBeMade { task: &'a GoalTask, goal: String, file: PlanFile },
+}
+
+/// Is it known without stdin what is to be done?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HasTask {
+    Yes,
+    No,
 }
 
 /// What is put away after the run.
@@ -125,6 +158,28 @@ struct Rest {
     scratch: PathBuf,
     /// Steps are made from what it holds.
     _registry: tenon_tools::Registry,
+}
+
+impl Rest {
+    /// Nothing will run after all.
+    async fn instead_of_run(self, failure: Failure) -> Failure {
+        self.hooks.finish().await;
+        self.ending.mcp.stop().await;
+        remove_empty(&self.scratch);
+        failure
+    }
+
+    async fn without_run(self, document: String) -> Result<Ready, Failure> {
+        let recorded = self.recorder.as_ref().map_or(Ok(()), |recorder| recorder.check());
+        match recorded {
+            Ok(()) => {
+                self.hooks.finish().await;
+                self.ending.mcp.stop().await;
+                Ok(Ready::Print(document))
+            }
+            Err(error) => Err(self.instead_of_run(error.into()).await),
+        }
+    }
 }
 
 struct Ended {
@@ -141,25 +196,47 @@ async fn prepare(
     run_id: &str,
     around: &Surrounding<'_>,
     warnings: &mut Vec<String>,
-) -> Result<Prepared, Failure> {
+    spent: &mut Spent,
+) -> Result<Ready, Failure> {
     let started_in = surroundings::started_in();
     let here = surroundings::collect(asked.run.cwd.as_deref());
-    let flow = Arc::new(read_document(&started_in, &asked.file, around.reporter)?);
-    let inputs = flow_inputs::read(asked, &flow, &started_in)?;
-    let context = context(asked, around.stop, warnings).await?;
+    let scratch = std::env::temp_dir().join(format!("tenon-{}", around.ids.source.next()));
+    let (document, inputs, context) = match &asked.task {
+        Task::Document(file) => {
+            let flow = read_document(&started_in, file, around.reporter)?;
+            let inputs = flow_inputs::read(asked, &flow, &started_in)?;
+            let context = context(asked, HasTask::Yes, around.stop, warnings).await?;
+            (Document::Read(Arc::new(flow)), inputs, context)
+        }
+        Task::Goal(task) => {
+            let home = here.tenon_home.as_deref();
+            let file = PlanFile::prepare(task, &started_in, home, &scratch, run_id)?;
+            let has_task = if task.text.is_some() { HasTask::Yes } else { HasTask::No };
+            let piped = context(asked, has_task, around.stop, warnings).await?;
+            let (goal, context) = task.apart(piped)?;
+            (Document::ToBeMade { task, goal, file }, JsonText::of(&serde_json::json!({})), context)
+        }
+    };
+    let read = match &document {
+        Document::Read(flow) => Some(flow.as_ref()),
+        Document::ToBeMade { .. } => None,
+    };
     warnings.extend(loaded.warnings.iter().cloned());
-    tenon_flow::each_price(&flow, &mut |model, price| {
-        // What somebody set up for this machine is stronger than what a document says, and a document than its includes.
-        loaded.settings.prices.entry(model.to_owned()).or_insert_with(|| price_of(price));
-    });
+    if let Some(flow) = read {
+        tenon_flow::each_price(flow, &mut |model, price| {
+            // What somebody set up for this machine is stronger than what a document says, and a document than its includes.
+            loaded.settings.prices.entry(model.to_owned()).or_insert_with(|| price_of(price));
+        });
+    }
     let mut args = asked.run.clone();
     // Nothing of a workflow is a session.
     args.no_session = true;
     let settings_limit = loaded.settings.limits.budget_usd().at_most();
-    args.max_budget_usd = tightest(args.max_budget_usd, settings_limit, flow.workflow.budget.max_usd);
-    let wall_time = cli_settings::limits(&args, &loaded.settings)?.wall_time;
+    let of_document = read.and_then(|flow| flow.workflow.budget.max_usd);
+    args.max_budget_usd = tightest(args.max_budget_usd, settings_limit, of_document);
+    let mut wall_time = cli_settings::limits(&args, &loaded.settings)?.wall_time;
     let is_forced = args.model.is_some();
-    let named = if is_forced { Vec::new() } else { named_models(&flow) };
+    let named = read.filter(|_| !is_forced).map(named_models).unwrap_or_default();
     let flags = ModelFlags {
         model: args.model.as_deref(),
         base_url: args.base_url.as_deref(),
@@ -190,22 +267,15 @@ async fn prepare(
         mirror: None,
         other_models: named,
     };
-    let Planned { mut agent, ending, connections, recorder, own_tools, folders, subagents, memory, .. } =
-        plan.planned(warnings, &mut None).await?;
-    if let Some(unusable) = unusable_tools(&flow, &agent.registry, &agent.permissions).into_iter().next() {
-        ending.mcp.stop().await;
-        return Err(Failure::new(
-            ErrorClass::Input,
-            format!(
-                "the step `{}` lists the tool `{}`, and {}",
-                unusable.step, unusable.tool, unusable.reason
-            ),
-        )
-        .hint(unusable.hint));
-    }
+    let mcp_start = plan.loaded.settings.timeouts.mcp_start();
+    let Planned {
+        mut agent, ending, mcp, connections, recorder, own_tools, folders, subagents, memory, ..
+    } = plan.planned(warnings, &mut None).await?;
+    // What is listed, or planned with, has to be there by now.
+    let starting = around.stop.cancel().run_until_cancelled(mcp.ready(mcp_start)).await;
+    starting.iter().flatten().for_each(|warning| around.reporter.warn(warning));
     agent.audience = if asked.run.include_partial_messages { Audience::Live } else { Audience::Whole };
     let models = ModelsOfRun { connections, default: agent.info.model.clone(), is_forced };
-    let scratch = std::env::temp_dir().join(format!("tenon-{}", around.ids.source.next()));
     let worktrees = Worktrees {
         folder: agent.info.cwd.clone(),
         scratch: scratch.clone(),
@@ -225,11 +295,37 @@ async fn prepare(
         trace: around.telemetry.trace(),
         sink: around.telemetry.watch(Arc::new(NoSink)),
     };
+    let planned = Rest { ending, hooks: agent.hooks, recorder, scratch, _registry: registry };
+    let (flow, before) = match document {
+        Document::Read(flow) => match can_be_used(&flow, &parts) {
+            Ok(()) => (flow, Duration::ZERO),
+            Err(failure) => return Err(planned.instead_of_run(failure).await),
+        },
+        Document::ToBeMade { task, goal, file } => {
+            let (context, format) = (parts.context.as_deref(), asked.format);
+            let (stop, reporter) = (around.stop, around.reporter);
+            let maker = Maker { task, goal: &goal, context, parts: &parts, file, format, stop, reporter };
+            let made = match maker.make(spent).await {
+                Ok(Made::Approved { file, took }) => {
+                    let flow = read_document(&started_in, file.path(), reporter);
+                    file.put_away();
+                    flow.map(|flow| (flow, took))
+                }
+                Ok(Made::Printed(document)) => return planned.without_run(document).await,
+                Err(failure) => Err(failure),
+            };
+            match made {
+                Ok((flow, took)) => (Arc::new(flow), took),
+                Err(failure) => return Err(planned.instead_of_run(failure).await),
+            }
+        }
+    };
+    wall_time = wall_time.map(|time| time.saturating_sub(before));
     let mut spec = RunSpec::new(flow, run_id, inputs);
+    spec.before = *spent;
     spec.limits =
         RunLimits { max_concurrency: asked.max_concurrency, wall_time_ms: wall_time.map(millis), max_usd };
-    let planned = Rest { ending, hooks: agent.hooks, recorder, scratch, _registry: registry };
-    Ok(Prepared { spec, parts, planned })
+    Ok(Ready::Run(Box::new(Prepared { spec, parts, planned })))
 }
 
 impl Prepared {
@@ -253,6 +349,21 @@ impl Prepared {
     }
 }
 
+/// A list of tools is not a grant.
+fn can_be_used(flow: &LoadedWorkflow, parts: &StepParts) -> Result<(), Failure> {
+    match unusable_tools(flow, &parts.registry, &parts.template.permissions).into_iter().next() {
+        None => Ok(()),
+        Some(unusable) => Err(Failure::new(
+            ErrorClass::Input,
+            format!(
+                "the step `{}` lists the tool `{}`, and {}",
+                unusable.step, unusable.tool, unusable.reason
+            ),
+        )
+        .hint(unusable.hint)),
+    }
+}
+
 fn read_document(started_in: &Path, file: &Path, reporter: Reporter) -> Result<LoadedWorkflow, Failure> {
     let flow = load(&started_in.join(file), &flow_command::load_options()).map_err(|error| match &error {
         LoadError::Unreadable { .. } => Failure::new(ErrorClass::Input, error.to_string()),
@@ -267,10 +378,16 @@ fn read_document(started_in: &Path, file: &Path, reporter: Reporter) -> Result<L
 }
 
 /// What every step is to know: stdin, then the words after the document.
-async fn context(asked: &Asked, stop: &Stop, warnings: &mut Vec<String>) -> Result<Option<String>, Failure> {
+async fn context(
+    asked: &Asked,
+    has_task: HasTask,
+    stop: &Stop,
+    warnings: &mut Vec<String>,
+) -> Result<Option<String>, Failure> {
     let is_terminal = std::io::stdin().is_terminal();
-    // The document is the task, so stdin is something besides, as with a prompt.
-    let patience = stdin::patience(asked.run.stdin, true, asked.reads_stdin, is_terminal);
+    // Where there is a task, stdin is something besides, as with a prompt.
+    let has_task = has_task == HasTask::Yes;
+    let patience = stdin::patience(asked.run.stdin, has_task, asked.reads_stdin, is_terminal);
     let Piped { text, warning } = stdin::read(patience, stop).await?;
     warnings.extend(warning);
     let piped = text.trim_end_matches(['\n', '\r']);

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use crate::args::{InputFormat, OutputFormat, RunArgs, Switch};
 use crate::dialect::Hints;
 use crate::flow_args::FlowRunArgs;
+use crate::goal_args::GoalTask;
 use crate::usage::{self, Situation, UsageError};
 
 /// What was asked for, taken apart.
 #[derive(Debug)]
 pub struct Asked {
-    pub file: PathBuf,
+    pub task: Task,
     /// The words after the document.
     pub context: Option<String>,
     /// `-` stands among them.
@@ -25,7 +26,34 @@ pub struct Asked {
     pub run: RunArgs,
 }
 
+/// What is run.
+#[derive(Clone, Debug)]
+pub enum Task {
+    Document(PathBuf),
+    /// A document that is yet to be made.
+    Goal(GoalTask),
+}
+
+const COMMAND: &str = "tenon flow run";
+
 pub fn check(args: FlowRunArgs) -> Result<Asked, UsageError> {
+    take_apart(args, COMMAND, |words| {
+        let mut words = words.into_iter();
+        let Some(file) = words.next() else {
+            return Err(UsageError::new("`tenon flow run` needs a workflow document")
+                .hint("`tenon flow run FILE [CONTEXT]`"));
+        };
+        let said: Vec<String> = words.collect();
+        Ok((Task::Document(file.into()), (!said.is_empty()).then(|| said.join(" "))))
+    })
+}
+
+/// `task` says what the words among the flags of `command` are: what is run, and what every step is to know.
+pub fn take_apart(
+    args: FlowRunArgs,
+    command: &str,
+    task: impl FnOnce(Vec<String>) -> Result<(Task, Option<String>), UsageError>,
+) -> Result<Asked, UsageError> {
     let FlowRunArgs { input, inputs, run_id, max_concurrency, no_journal: _, coordinator, run } = args;
     let mut run = *run;
     if coordinator {
@@ -34,7 +62,7 @@ pub fn check(args: FlowRunArgs) -> Result<Asked, UsageError> {
     if let Some(id) = &run_id {
         check_run_id(id)?;
     }
-    refuse_flags_of_single_runs(&run)?;
+    refuse_flags_of_single_runs(&run, command)?;
     let format = match run.output_format.unwrap_or(OutputFormat::Text) {
         OutputFormat::StreamChunkJson => {
             return Err(UsageError::new("a workflow has no `--output-format stream-chunk-json`")
@@ -45,26 +73,12 @@ pub fn check(args: FlowRunArgs) -> Result<Asked, UsageError> {
     if run.include_partial_messages && format != OutputFormat::StreamJson {
         return Err(UsageError::new("`--include-partial-messages` needs `--output-format stream-json`"));
     }
-    let mut words = std::mem::take(&mut run.words).into_iter();
-    let Some(file) = words.next() else {
-        return Err(UsageError::new("`tenon flow run` needs a workflow document")
-            .hint("`tenon flow run FILE [CONTEXT]`"));
-    };
-    let words: Vec<String> = words.collect();
+    let mut words = std::mem::take(&mut run.words);
     let reads_stdin = words.iter().any(|word| word == "-");
-    let said: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "-").collect();
+    words.retain(|word| word != "-");
+    let (task, context) = task(words)?;
     check_rest(&run)?;
-    Ok(Asked {
-        file: file.into(),
-        context: (!said.is_empty()).then(|| said.join(" ")),
-        reads_stdin,
-        input,
-        inputs,
-        run_id,
-        max_concurrency,
-        format,
-        run,
-    })
+    Ok(Asked { task, context, reads_stdin, input, inputs, run_id, max_concurrency, format, run })
 }
 
 fn check_run_id(id: &str) -> Result<(), UsageError> {
@@ -76,11 +90,11 @@ fn check_run_id(id: &str) -> Result<(), UsageError> {
         .hint("it takes 1 to 64 letters, digits, `_` and `-`"))
 }
 
-fn refuse_flags_of_single_runs(run: &RunArgs) -> Result<(), UsageError> {
+fn refuse_flags_of_single_runs(run: &RunArgs, command: &str) -> Result<(), UsageError> {
     const AGENTS: &str = "the document's agents say that";
     const NO_SESSION: &str = "a workflow is no session";
     let given = [
-        ("--prompt", run.prompt.is_some(), "the words after the document are for every step"),
+        ("--prompt", run.prompt.is_some(), "give it as words"),
         ("--prompt-file", run.prompt_file.is_some(), "pipe the file to stdin"),
         ("--json-schema", run.json_schema.is_some(), "an agent's `resultSchema` is its contract"),
         ("--schema-nudge", run.schema_nudge > 0, "a step is reminded once"),
@@ -104,7 +118,7 @@ fn refuse_flags_of_single_runs(run: &RunArgs) -> Result<(), UsageError> {
     ];
     match given.iter().find(|(_, given, _)| *given) {
         Some((flag, _, hint)) => {
-            Err(UsageError::new(format!("`tenon flow run` does not take `{flag}`")).hint(*hint))
+            Err(UsageError::new(format!("`{command}` does not take `{flag}`")).hint(*hint))
         }
         None => Ok(()),
     }

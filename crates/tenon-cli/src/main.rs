@@ -20,6 +20,10 @@ mod flow_output;
 mod flow_progress;
 mod flow_run;
 mod flow_usage;
+mod goal;
+mod goal_approval;
+mod goal_args;
+mod goal_file;
 mod input;
 #[cfg(feature = "local")]
 mod local;
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         None => run::main(cli.run),
         Some(args::Command::Schema { command }) => schema_command::main(command),
         Some(args::Command::Flow { command }) => flow_command::main(command),
+        Some(args::Command::Goal(args)) => goal::main(*args),
         Some(args::Command::Sessions { cwd, command }) => sessions_command::main(cwd, command),
         #[cfg(feature = "local")]
         Some(args::Command::Local { command }) => local_command::main(command),

@@ -12,10 +12,8 @@ use crate::manual::print;
 use crate::stderr::line;
 use crate::{session_mirror, who_is_asked};
 
-/// Commands that tenon has, and those it will have.
-const COMMANDS: [&str; 10] =
-    ["flow", "schema", "local", "sessions", "trust", "mcp", "doctor", "completions", "man", "help"];
-const LATER_COMMANDS: [&str; 1] = ["goal"];
+const COMMANDS: [&str; 11] =
+    ["flow", "goal", "schema", "local", "sessions", "trust", "mcp", "doctor", "completions", "man", "help"];
 /// A bare word is taken for a typo of a command if at most one letter in three differs, and never more
 /// than two: `hello` is not `help`.
 const TYPO_DISTANCE: usize = 2;
@@ -98,12 +96,8 @@ fn check_words(args: &RunArgs, situation: Situation<'_>) -> Result<(), UsageErro
         return Ok(());
     }
     let force = "to use it as a prompt, write `tenon -p \"…\"` or `tenon -- …`";
-    if LATER_COMMANDS.contains(&first.as_str()) {
-        return Err(UsageError::new(format!("`tenon {first}` is not in this version")).hint(force));
-    }
     let near = COMMANDS
         .iter()
-        .chain(&LATER_COMMANDS)
         .map(|command| (strsim::damerau_levenshtein(first, command), command))
         .filter(|(distance, command)| *distance <= TYPO_DISTANCE.min(command.len() / LETTERS_PER_TYPO))
         .min();

@@ -51,6 +51,10 @@ mod flow_run;
 mod flow_submit_result;
 #[path = "all/flow_validate.rs"]
 mod flow_validate;
+#[path = "all/goal.rs"]
+mod goal;
+#[path = "all/goal_terminal.rs"]
+mod goal_terminal;
 #[path = "all/hints.rs"]
 mod hints;
 #[path = "all/hook_answers.rs"]

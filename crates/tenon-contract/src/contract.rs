@@ -2,7 +2,12 @@
 //!
 //! There is one mechanism and two presets: a run's own contract, and that of a workflow step.
 
-use crate::Schema;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use crate::{Rejection, Schema, Violation};
 
 /// The terminal tool of a run with a contract. Other programs match on the name.
 pub const STRUCTURED_OUTPUT: &str = "structured_output";
@@ -16,6 +21,24 @@ pub struct Contract {
     pub siblings: Siblings,
     pub replies: Replies,
     pub schema: Schema,
+    pub further: Option<Further>,
+}
+
+/// What a payload has to be beyond its schema, where no schema can say it: names that lead somewhere, say.
+#[derive(Clone)]
+pub struct Further(Arc<dyn Fn(&RawValue) -> Vec<Violation> + Send + Sync>);
+
+impl Further {
+    /// `check` sees payloads that fit the schema, and finds nothing wrong with those that are accepted.
+    pub fn new(check: impl Fn(&RawValue) -> Vec<Violation> + Send + Sync + 'static) -> Further {
+        Further(Arc::new(check))
+    }
+}
+
+impl fmt::Debug for Further {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Further")
+    }
 }
 
 /// What happens to the other calls of the turn that makes a terminal call.
@@ -38,10 +61,19 @@ pub enum Replies {
 
 impl Contract {
     pub fn structured_output(schema: Schema) -> Contract {
-        Contract { tool: STRUCTURED_OUTPUT, siblings: Siblings::Suppress, replies: Replies::Words, schema }
+        let (siblings, replies) = (Siblings::Suppress, Replies::Words);
+        Contract { tool: STRUCTURED_OUTPUT, siblings, replies, schema, further: None }
     }
 
     pub fn submit_result(schema: Schema) -> Contract {
-        Contract { tool: SUBMIT_RESULT, siblings: Siblings::Run, replies: Replies::Status, schema }
+        let (siblings, replies) = (Siblings::Run, Replies::Status);
+        Contract { tool: SUBMIT_RESULT, siblings, replies, schema, further: None }
+    }
+
+    /// The payload in one compact line, if the arguments fulfil the contract.
+    pub fn check(&self, arguments: &str) -> Result<Box<RawValue>, Rejection> {
+        let payload = self.schema.check(arguments)?;
+        let found = self.further.as_ref().map(|further| (further.0)(&payload)).unwrap_or_default();
+        if found.is_empty() { Ok(payload) } else { Err(Rejection::further(found)) }
     }
 }

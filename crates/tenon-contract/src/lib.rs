@@ -32,7 +32,7 @@ mod union;
 mod validate;
 mod violations;
 
-pub use contract::{Contract, Replies, STRUCTURED_OUTPUT, SUBMIT_RESULT, Siblings};
+pub use contract::{Contract, Further, Replies, STRUCTURED_OUTPUT, SUBMIT_RESULT, Siblings};
 pub use draft::Draft;
 pub use gate::Schema;
 pub use json_text::{JsonFault, compact_json};

@@ -99,6 +99,14 @@ impl Rejection {
         }
     }
 
+    /// For a payload that fits the schema and not what is asked beyond it.
+    pub(crate) fn further(mut violations: Vec<Violation>) -> Rejection {
+        let total = violations.len();
+        violations.truncate(MAX_VIOLATIONS);
+        let stored = vec!["it fits the schema, and not what is asked beyond it".to_owned()];
+        Rejection { violations, total, stored, cause: Cause::Schema }
+    }
+
     fn arguments(message: String) -> Rejection {
         Rejection {
             violations: vec![Violation { path: String::new(), message }],

@@ -286,6 +286,12 @@ impl Places {
         }
     }
 
+    /// The innermost value that was written here or last before it.
+    pub(crate) fn at(&self, place: Place) -> &str {
+        let before = self.by_pointer.iter().filter(|(_, at)| **at <= place);
+        before.max_by_key(|(pointer, at)| (**at, pointer.len(), *pointer)).map_or("", |(pointer, _)| pointer)
+    }
+
     pub(crate) fn has(&self, pointer: &str) -> bool {
         self.by_pointer.contains_key(pointer)
     }

@@ -51,6 +51,8 @@ pub struct RunSpec {
     /// An object, checked against the document's `inputs`.
     pub inputs: JsonText,
     pub limits: RunLimits,
+    /// What was used before the first step, on making the document. It counts.
+    pub before: Spent,
     pub included: Option<Included>,
 }
 
@@ -83,6 +85,7 @@ impl RunSpec {
             document: Vec::new(),
             inputs,
             limits: RunLimits::default(),
+            before: Spent::default(),
             included: None,
         }
     }
@@ -101,6 +104,7 @@ impl RunSpec {
             inputs: request.inputs.clone(),
             // Time and money are the whole run's, and watched there.
             limits: RunLimits { wall_time_ms: None, max_usd: None, ..self.limits },
+            before: Spent::default(),
             included: Some(Included {
                 depth: request.depth,
                 outer: request.outer.clone(),
@@ -140,13 +144,13 @@ pub struct Interpreter {
 impl Interpreter {
     pub fn new(spec: RunSpec) -> Interpreter {
         Interpreter {
+            spent: spec.before,
             spec: Arc::new(spec),
             began: Timestamp(0),
             graph: None,
             timeout: None,
             wall_time: None,
             stopped: None,
-            spent: Spent::default(),
             outcome: None,
         }
     }

@@ -17,6 +17,7 @@ mod drive;
 mod duration;
 mod event;
 mod fields;
+mod goal;
 mod interpreter;
 mod isolation;
 mod journal;
@@ -42,6 +43,7 @@ mod traced;
 mod turn_rows;
 mod unicode;
 mod validate;
+mod yaml_text;
 
 pub use agent_step::{AgentSteps, NEVER_SUBMITTED, StepModels, StepParts};
 pub use cel::{CelError, CelSyntax, Expression, MAX_EXPRESSION_BYTES, Scope, StepView};
@@ -61,6 +63,7 @@ pub use event::{
     ToolCallData, TurnPhase, WorkflowStart, events_schema,
 };
 pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS, Object, Takes};
+pub use goal::{Goal, MAX_REPAIRS, NoPlan, PlannedWorkflow, plan_goal, plan_schema};
 pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
 pub use interpreter::{
     Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, RunLimits, RunSpec,
@@ -72,7 +75,7 @@ pub use journal::{
 pub use journal_log::{JournalLog, Past, Trust};
 pub use load::{
     LoadError, LoadOptions, LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind,
-    StepBody, load,
+    StepBody, load, load_text,
 };
 pub use local_run::{CANCEL_GRACE, run_in_memory, run_locally};
 pub use notice::{Notice, Started, StepKind};

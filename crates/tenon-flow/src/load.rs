@@ -34,8 +34,28 @@ pub fn load(file: &Path, options: &LoadOptions) -> Result<LoadedWorkflow, LoadEr
         RefError::TooLarge(_) => LoadError::Invalid(vec![at_start(file, Code::TooLarge, error.to_string())]),
         other => LoadError::Unreadable { file: file.to_owned(), reason: other.to_string() },
     })?;
+    checked(&text, file, path, options)
+}
+
+/// The same for a document that is not in a file yet: what it refers to is looked for in `folder`. `file` is what it
+/// will be called, and says whether it is JSON.
+pub fn load_text(
+    text: &str,
+    file: &Path,
+    folder: &Path,
+    options: &LoadOptions,
+) -> Result<LoadedWorkflow, LoadError> {
+    checked(text, file, folder.join(file.file_name().unwrap_or_default()), options)
+}
+
+fn checked(
+    text: &str,
+    file: &Path,
+    path: PathBuf,
+    options: &LoadOptions,
+) -> Result<LoadedWorkflow, LoadError> {
     let mut loader = Loader { options, files: HashMap::new(), open: vec![path.clone()], found: Vec::new() };
-    let loaded = loader.document(&text, file, &path);
+    let loaded = loader.document(text, file, &path);
     let mut found = loader.found;
     // The document itself first, then what it includes.
     found.sort_by(|left, right| {

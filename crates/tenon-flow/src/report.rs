@@ -10,7 +10,7 @@ use serde_json::Value;
 use tenon_core::{Failure, Usage};
 
 use crate::event::{SCHEMA_VERSION, StatusName};
-use crate::{Answer, JsonText, StepError, StepRecord, StepStatus, WorkflowOutcome, WorkflowStatus};
+use crate::{Answer, JsonText, Spent, StepError, StepRecord, StepStatus, WorkflowOutcome, WorkflowStatus};
 
 /// What came of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -49,16 +49,16 @@ impl Report {
         }
     }
 
-    /// A run that failed before its first step.
-    pub fn failed_early(run_id: &str, failure: &Failure, status: WorkflowStatus) -> Report {
+    /// A run that failed before its first step. `spent` is what was used to find out.
+    pub fn failed_early(run_id: &str, failure: &Failure, status: WorkflowStatus, spent: &Spent) -> Report {
         Report {
             schema_version: SCHEMA_VERSION,
             run_id: run_id.to_owned(),
             status,
             outputs: None,
             steps: StepReports(Vec::new()),
-            usage: Tokens::default(),
-            total_cost_usd: Some(0.0),
+            usage: spent.usage.into(),
+            total_cost_usd: spent.cost_usd,
             duration_ms: 0,
             error: Some(ErrorReport {
                 class: failure.class.name().to_owned(),

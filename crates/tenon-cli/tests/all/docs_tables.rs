@@ -23,6 +23,7 @@ fn the_command_line_page_lists_every_flag_with_its_default() {
         &["flow", "run", "--help"],
         &["flow", "validate", "--help"],
         &["flow", "plan", "--help"],
+        &["goal", "--help"],
     ] {
         let run = super::tenon().args(command).run();
         help.extend(flags_of_help(&run.assert_code(0).stdout));

@@ -231,6 +231,7 @@ fn a_typo_of_a_command_is_not_taken_for_a_prompt() {
         (&["complations", "bash"], "completions"),
         (&["sesions", "list"], "sessions"),
         (&["flwo", "run"], "flow"),
+        (&["gaol", "tidy"], "goal"),
         (&["mna"], "man"),
     ];
     for (args, meant) in table {
@@ -238,8 +239,6 @@ fn a_typo_of_a_command_is_not_taken_for_a_prompt() {
         let message = format!("`{first}` is not a command; did you mean `tenon {meant}`?");
         refused(args, &format!("error[usage]: {message}\n{FORCE_HINT}{HELP_HINT}"));
     }
-    let message = "`tenon goal` is not in this version";
-    refused(&["goal", "list"], &format!("error[usage]: {message}\n{FORCE_HINT}{HELP_HINT}"));
 }
 
 #[test]
