@@ -21,7 +21,7 @@ use tenon_tools::{Offered, Permissions, Registry};
 
 use crate::context_files::{FileContent, read_context_files};
 use crate::event::FlowEmitter;
-use crate::isolation::{FolderTools, Kept, WORKTREE, Worktree, Worktrees};
+use crate::isolation::{Before, FolderTools, Kept, WORKTREE, Worktree, Worktrees};
 use crate::prompt::{PromptParts, prompt};
 use crate::step_events::{self, StepSink};
 use crate::tool_aliases::{VERSION_1_TOOLS, own_name};
@@ -102,7 +102,7 @@ impl AgentSteps {
             key.to_string(),
         ));
         let traced = Traced::begin_step(&self.parts, &key);
-        let worktree = match self.isolate(&key, &request, &sink).await {
+        let worktree = match self.isolate(&key, &request, &turns, &sink).await {
             Ok(worktree) => worktree,
             Err(why) => {
                 let message = format!("isolation setup: {why}");
@@ -133,6 +133,7 @@ impl AgentSteps {
         &self,
         key: &StepKey,
         request: &AgentRequest,
+        turns: &Turns,
         sink: &StepSink,
     ) -> Result<Option<Worktree<'_>>, String> {
         // A judge reads; what it judges is in its prompt.
@@ -141,7 +142,10 @@ impl AgentSteps {
         };
         match (&self.parts.worktrees, wanted) {
             (_, "") => Ok(None),
-            (Some(worktrees), WORKTREE) => worktrees.add(&key.to_string()).await.map(Some),
+            (Some(worktrees), WORKTREE) => {
+                let before = if turns.records.is_empty() { Before::Nothing } else { Before::Something };
+                worktrees.add(&key.to_string(), before).await.map(Some)
+            }
             _ => {
                 sink.message(format!("there is no `isolation: {wanted}` here, so the step is not isolated"));
                 Ok(None)

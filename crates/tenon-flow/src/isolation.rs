@@ -4,6 +4,8 @@
 //! however it ended, what it changed is committed to a branch named after run and step, and the copy is removed. Nothing is
 //! merged: which branches are worth it is for whoever asked. A copy that cannot be committed is left where it is. Other
 //! steps start from the same commit; they see each other's results, not each other's files.
+//!
+//! A step that was cut off goes on in the copy that it had: what its agent remembers having done is there.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ use tokio::process::Command;
 pub const WORKTREE: &str = "worktree";
 /// A checkout of a large repository takes a while; a git that waits for a password takes for ever.
 const GIT_DEADLINE: Duration = Duration::from_secs(120);
+const GONE: &str = "the copy of the repository that the step had worked in is gone";
 /// A branch of that name may be left of another run.
 const MAX_BRANCH_SUFFIX: u32 = 100;
 
@@ -53,6 +56,13 @@ pub struct Worktree<'a> {
     branch: String,
 }
 
+/// What a step that starts now has done before, when its run was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    Nothing,
+    Something,
+}
+
 /// What became of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
@@ -67,8 +77,8 @@ pub enum Kept {
 }
 
 impl Worktrees {
-    /// A copy for the step `name` (its key).
-    pub async fn add(&self, name: &str) -> Result<Worktree<'_>, String> {
+    /// A copy for the step `name` (its key): a new one, or the one that it has worked in.
+    pub async fn add(&self, name: &str, before: Before) -> Result<Worktree<'_>, String> {
         let top = PathBuf::from(self.git(&self.folder, &["rev-parse", "--show-toplevel"]).await?);
         let base = self
             .git(&self.folder, &["rev-parse", "--verify", "HEAD^{commit}"])
@@ -77,9 +87,39 @@ impl Worktrees {
         let name = legal(name);
         let path = self.scratch.join(&name);
         let shown = path.display().to_string();
-        self.git(&top, &["worktree", "add", "--detach", "--quiet", &shown, &base]).await?;
+        let branch = format!("tenon/{name}");
+        let start = match before {
+            Before::Nothing => base.clone(),
+            Before::Something if path.exists() => {
+                let path = path.canonicalize().map_err(|error| error.to_string())?;
+                let here = self.git(&path, &["rev-parse", "--show-toplevel"]).await?;
+                if Path::new(&here).canonicalize().is_ok_and(|here| here == path) {
+                    let base = self.common(&path, "HEAD", &base).await?;
+                    return Ok(Worktree { of: self, top, path, base, branch });
+                }
+                return Err(GONE.to_owned());
+            }
+            // It was put away, and the run was cut off before that was kept: what was changed is on the branch.
+            Before::Something if path.parent().is_some_and(Path::exists) => {
+                let named = format!("refs/heads/{branch}");
+                self.git(&top, &["rev-parse", "--verify", "--quiet", &named]).await.unwrap_or(base.clone())
+            }
+            Before::Something => return Err(GONE.to_owned()),
+        };
+        if path.exists() {
+            // Of a run that was cut off before anything was done in it.
+            self.git(&top, &["worktree", "remove", "--force", &shown]).await?;
+        }
+        // By force, because a copy of that name may be known whose folder is gone.
+        self.git(&top, &["worktree", "add", "--force", "--detach", "--quiet", &shown, &start]).await?;
         let path = path.canonicalize().map_err(|error| error.to_string())?;
-        Ok(Worktree { of: self, top, path, base, branch: format!("tenon/{name}") })
+        let base = self.common(&path, &start, &base).await?;
+        Ok(Worktree { of: self, top, path, base, branch })
+    }
+
+    /// Where a step began: it may have committed something of its own, and the repository may have moved on.
+    async fn common(&self, folder: &Path, head: &str, base: &str) -> Result<String, String> {
+        self.git(folder, &["merge-base", head, base]).await
     }
 
     /// What git wrote, or what it said about what went wrong. No hook of the repository runs.
@@ -149,6 +189,12 @@ impl Worktree<'_> {
         if head == self.base {
             return Ok(Kept::Nothing);
         }
+        // A run that was cut off may have come this far before.
+        if self.of.git(&self.top, &["rev-parse", "--verify", "--quiet", &self.branch]).await.ok().as_ref()
+            == Some(&head)
+        {
+            return Ok(Kept::Branch(self.branch.clone()));
+        }
         let mut refused = String::new();
         for n in 1..=MAX_BRANCH_SUFFIX {
             let name = if n == 1 { self.branch.clone() } else { format!("{}-{n}", self.branch) };
@@ -206,18 +252,18 @@ mod tests {
         let repository = home.path().join("repo");
         std::fs::create_dir_all(repository.join("sub")).unwrap();
         let given = worktrees(&repository.join("sub"), &home.path().join("scratch"));
-        assert!(given.add("run/a@1").await.is_err(), "no repository");
+        assert!(given.add("run/a@1", Before::Nothing).await.is_err(), "no repository");
         given.git(&repository, &["init", "--quiet"]).await.unwrap();
-        let no_commit = given.add("run/a@1").await.err().unwrap();
+        let no_commit = given.add("run/a@1", Before::Nothing).await.err().unwrap();
         assert_eq!(no_commit, "the repository has no commit");
         std::fs::write(repository.join("sub/file"), "one").unwrap();
         given.git(&repository, &["add", "--all"]).await.unwrap();
         given.git(&repository, &["commit", "--quiet", "-m", "first"]).await.unwrap();
 
-        let idle = given.add("run/idle@1").await.unwrap();
+        let idle = given.add("run/idle@1", Before::Nothing).await.unwrap();
         assert_eq!(idle.finish().await, Kept::Nothing);
         for expected in ["tenon/run/each=2/inner@1", "tenon/run/each=2/inner@1-2"] {
-            let worktree = given.add("run/each[2]/inner@1").await.unwrap();
+            let worktree = given.add("run/each[2]/inner@1", Before::Nothing).await.unwrap();
             let folder = worktree.folder();
             assert!(folder.ends_with("sub"), "{}", folder.display());
             std::fs::write(folder.join("file"), "two").unwrap();
@@ -230,6 +276,36 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_step_that_was_cut_off_goes_on_in_its_copy() {
+        let home = tempfile::tempdir().unwrap();
+        let given = worktrees(home.path(), &home.path().join("scratch"));
+        given.git(home.path(), &["init", "--quiet"]).await.unwrap();
+        given.git(home.path(), &["commit", "--quiet", "--allow-empty", "-m", "first"]).await.unwrap();
+        let gone = given.add("r/a@1", Before::Something).await.err().unwrap();
+        assert_eq!(gone, GONE);
+
+        let cut_off = given.add("r/a@1", Before::Nothing).await.unwrap();
+        std::fs::write(cut_off.folder().join("file"), "half").unwrap();
+        drop(cut_off);
+        // The repository has moved on since.
+        given.git(home.path(), &["commit", "--quiet", "--allow-empty", "-m", "second"]).await.unwrap();
+        let again = given.add("r/a@1", Before::Something).await.unwrap();
+        assert_eq!(std::fs::read_to_string(again.folder().join("file")).unwrap(), "half");
+        assert_eq!(again.finish().await, Kept::Branch("tenon/r/a@1".to_owned()));
+        // Cut off again, before the end of the step was kept.
+        let again = given.add("r/a@1", Before::Something).await.unwrap();
+        assert_eq!(std::fs::read_to_string(again.folder().join("file")).unwrap(), "half");
+        assert_eq!(again.finish().await, Kept::Branch("tenon/r/a@1".to_owned()));
+
+        let cut_off = given.add("r/b@1", Before::Nothing).await.unwrap();
+        std::fs::write(cut_off.folder().join("file"), "half").unwrap();
+        drop(cut_off);
+        let anew = given.add("r/b@1", Before::Nothing).await.unwrap();
+        assert!(!anew.folder().join("file").exists());
+        assert_eq!(anew.finish().await, Kept::Nothing);
+    }
+
+    #[tokio::test]
     async fn steps_whose_keys_look_alike_have_copies_of_their_own() {
         let home = tempfile::tempdir().unwrap();
         let given = worktrees(home.path(), &home.path().join("scratch"));
@@ -238,7 +314,7 @@ mod tests {
         let keys = ["r/b-0@1", "r/b[0]@1", "r/b#0@1", "r/b/0@1", "r/b-0-1@1", "r/b-0@1~judge", "r/b_0@1"];
         let mut copies = Vec::new();
         for key in keys {
-            copies.push(given.add(key).await.unwrap());
+            copies.push(given.add(key, Before::Nothing).await.unwrap());
         }
         for (key, copy) in keys.into_iter().zip(copies) {
             std::fs::write(copy.folder().join("file"), key).unwrap();

@@ -68,7 +68,7 @@ pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
 pub use interpreter::{
     Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, RunLimits, RunSpec,
 };
-pub use isolation::{FolderTools, Kept, WORKTREE, WorkIn, Worktree, Worktrees};
+pub use isolation::{Before, FolderTools, Kept, WORKTREE, WorkIn, Worktree, Worktrees};
 pub use journal::{
     Entry, Journal, JournalError, Lease, NewRun, Retention, Row, RowKind, RunState, RunSummary, StoredRun,
 };
