@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use futures_util::StreamExt;
 use tenon_core::{
-    Cost, Delta, ErrorClass, Estimate, EventKind, Exceeded, Failure, Metrics, Price, Request, Usage,
+    Cost, Delta, ErrorClass, Estimate, EventKind, Exceeded, Failure, Metrics, Price, Request, Reservation,
+    Usage,
 };
 
 use crate::fold::{Fold, Telling, Turn};
@@ -37,9 +38,7 @@ impl Run<'_> {
         input_tokens: u64,
         telling: Telling,
     ) -> Result<Turn, Unanswered> {
-        let price = self.agent.models.price(&request.model).cloned();
-        let estimate = Estimate { model: request.model.clone(), input_tokens, price };
-        let reservation = self.agent.budget.reserve(estimate).map_err(not_paid)?;
+        let reservation = self.pay_beforehand(&request, input_tokens).await?;
         let emitter = Arc::clone(&self.emitter);
         let lineage = &self.agent.lineage;
         let terminal = request.terminal_tool.clone();
@@ -160,10 +159,28 @@ impl Run<'_> {
     }
 }
 
+impl Run<'_> {
+    /// May wait for the requests of other agents.
+    async fn pay_beforehand(&self, request: &Request, input_tokens: u64) -> Result<Reservation, Unanswered> {
+        let facts = self.agent.models.facts(&request.model);
+        let estimate = Estimate {
+            model: request.model.clone(),
+            input_tokens,
+            max_output_tokens: request.max_output_tokens.or(facts.max_output),
+            price: facts.price.clone(),
+        };
+        let stop = &self.agent.stop;
+        match stop.cancel().run_until_cancelled(self.agent.budget.reserve(estimate)).await {
+            Some(reserved) => reserved.map_err(not_paid),
+            None => Err(Unanswered { failure: stop.failure(), cause: Cause::Other }),
+        }
+    }
+}
+
 fn not_paid(exceeded: Exceeded) -> Unanswered {
     let failure = match &exceeded {
-        Exceeded::Money { .. } => Failure::new(ErrorClass::BudgetUsd, exceeded.to_string())
-            .hint("raise `--max-budget-usd`, or narrow the task"),
+        Exceeded::Money { set_by, .. } => Failure::new(ErrorClass::BudgetUsd, exceeded.to_string())
+            .hint(format!("raise {set_by}, or narrow the task")),
         Exceeded::NoPrice { model, .. } => Failure::new(ErrorClass::Config, exceeded.to_string())
             .hint(format!("set `prices.{model}` in the settings, or use a model with a known price")),
     };

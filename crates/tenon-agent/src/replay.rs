@@ -9,8 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use tenon_core::{
-    Cost, Estimate, FinishReason, Message, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, TurnRecord,
-    Usage,
+    Cost, FinishReason, Message, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, TurnRecord, Usage,
 };
 
 use crate::fold::Turn;
@@ -108,10 +107,7 @@ impl Run<'_> {
         let told = (usage != Usage::default()).then_some(usage);
         let cost = Cost::of(price.as_ref(), told);
         // It was paid for: it counts, whether or not it would be paid for today.
-        let estimate = Estimate { model: model.clone(), input_tokens: 0, price };
-        if let Ok(reservation) = self.agent.budget.reserve(estimate) {
-            reservation.settle(cost);
-        }
+        self.agent.budget.count(cost);
         let metrics = self.metrics.models.entry(model.clone()).or_default();
         metrics.requests += 1;
         metrics.usage.add(usage);

@@ -40,7 +40,7 @@ pub enum Command {
         command: crate::flow_args::FlowCommand,
     },
     /// Plan a workflow for a goal, show the plan, and run it
-    #[command(override_usage = "tenon goal [OPTIONS] TEXT...")]
+    #[command(override_usage = "tenon goal [OPTIONS] TEXT...", mut_args(crate::flow_usage::hide_not_taken))]
     Goal(Box<crate::goal_args::GoalArgs>),
     /// List, show or delete what earlier runs left to be resumed
     Sessions {

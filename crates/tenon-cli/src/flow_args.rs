@@ -27,7 +27,10 @@ pub enum FlowCommand {
         format: PlanFormat,
     },
     /// Run a document. Exit 0 if it completed, 1 if a step failed
-    #[command(override_usage = "tenon flow run [OPTIONS] FILE [CONTEXT]...")]
+    #[command(
+        override_usage = "tenon flow run [OPTIONS] FILE [CONTEXT]...",
+        mut_args(crate::flow_usage::hide_not_taken)
+    )]
     Run(FlowRunArgs),
 }
 

@@ -10,7 +10,7 @@ use tenon_flow::{Diagnostic, Drawing, LoadError, LoadOptions, LoadedWorkflow, Pl
 use crate::flow_args::{FlowCommand, PlanFormat, ReportFormat};
 use crate::manual::print;
 use crate::stderr::{Level, Reporter, line};
-use crate::{flow_run, surroundings};
+use crate::{flow_run, surroundings, sys};
 
 pub fn main(command: FlowCommand) -> u8 {
     match command {
@@ -88,13 +88,18 @@ fn validate(files: &[PathBuf], format: ReportFormat) -> u8 {
 fn plan(file: &Path, format: PlanFormat) -> u8 {
     match load(file, &LoadOptions::default()) {
         Ok(workflow) => {
-            let drawing = match format {
-                PlanFormat::Text => Drawing::Boxes,
-                PlanFormat::Mermaid => Drawing::Mermaid,
-                PlanFormat::Svg => Drawing::Svg,
-                PlanFormat::Json => Drawing::Json,
+            let plan = Plan::of_loaded(&workflow);
+            let drawn = match format {
+                PlanFormat::Text => {
+                    let columns = sys::terminal_size(sys::Terminal::Stdout).map(|size| size.columns);
+                    // A file or a pipe has no edge.
+                    plan.draw_within(columns.unwrap_or(usize::MAX))
+                }
+                PlanFormat::Mermaid => plan.draw(Drawing::Mermaid),
+                PlanFormat::Svg => plan.draw(Drawing::Svg),
+                PlanFormat::Json => plan.draw(Drawing::Json),
             };
-            print(Plan::of(&workflow.workflow).draw(drawing).as_bytes())
+            print(drawn.as_bytes())
         }
         Err(LoadError::Invalid(problems)) => {
             line(told(&problems).trim_end());

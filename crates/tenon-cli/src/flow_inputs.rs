@@ -1,11 +1,11 @@
-//! `--input NAME=VALUE` and `--inputs JSON|@FILE`: the object that a document's `inputs` describe. Checked before anything
-//! is asked of a model.
+//! `--input NAME=VALUE` and `--inputs JSON|@FILE`: the object that a document's `inputs` describe, with the defaults
+//! that these name. Checked before anything is asked of a model.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 use tenon_core::{ErrorClass, Failure};
-use tenon_flow::{JsonText, LoadedWorkflow};
+use tenon_flow::{JsonText, LoadedWorkflow, with_defaults};
 
 use crate::flow_usage::Asked;
 use crate::input::read_text_file;
@@ -28,8 +28,8 @@ pub fn read(asked: &Asked, flow: &LoadedWorkflow, started_in: &Path) -> Result<J
             )),
         };
     };
-    let text = Value::Object(inputs).to_string();
-    let checked = schema.check(&text).map_err(|rejection| {
+    let inputs = with_defaults(flow, JsonText::of(&Value::Object(inputs)));
+    let checked = schema.check(inputs.as_str()).map_err(|rejection| {
         bad(
             format!("the inputs do not fit the document: {}", rejection.told().replace('\n', "; ")),
             "give them with `--input NAME=VALUE` or `--inputs '{…}'`",

@@ -33,8 +33,10 @@ impl FlowOutput {
             OutputFormat::Json => self.stdout.last_line(line_of(report)),
             OutputFormat::StreamJson | OutputFormat::StreamChunkJson => {}
             OutputFormat::Text => {
-                // A run that failed or is partial has no answer.
-                if let (WorkflowStatus::Completed, Some(output)) = (report.status, &report.outputs) {
+                // A run that failed or is partial has no answer, and nothing is no line.
+                if let (WorkflowStatus::Completed, Some(output)) = (report.status, &report.outputs)
+                    && !output.0.text().is_empty()
+                {
                     let mut text = output.0.text().as_bytes().to_vec();
                     if !text.ends_with(b"\n") {
                         text.push(b'\n');

@@ -7,21 +7,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tenon_flow::{
-    CallPhase, FlowEvent, FlowEventData, Report, StepReport, StepStatus, TurnPhase, WorkflowOutcome,
-    WorkflowStatus,
+    CallPhase, FlowEvent, FlowEventData, MessageLevel, Report, StepReport, StepStatus, TurnPhase,
+    WorkflowOutcome, WorkflowStatus,
 };
 
 use crate::stderr::{Level, Reporter, harmless, line};
-use crate::sys;
+use crate::sys::{self, TerminalSize};
 
 /// Times are shown in seconds.
 const TICK: Duration = Duration::from_secs(1);
 /// More would only flicker.
 const MIN_BETWEEN_DRAWINGS: Duration = Duration::from_millis(80);
-/// Lines that are drawn at once; a screen has an end.
+/// Lines that are drawn at once: more than a glance takes in.
 const MAX_LINES: usize = 12;
-/// Where the width of a terminal is not known.
-const USUAL_WIDTH: usize = 80;
+/// Of the screen, for what stays above the drawing and for the line of the cursor below it: what has left the screen cannot be
+/// drawn again.
+const OTHER_LINES: usize = 2;
+/// Where the size of a terminal is not known.
+const USUAL_SIZE: TerminalSize = TerminalSize { columns: 80, lines: 24 };
 
 pub struct Progress {
     reporter: Reporter,
@@ -139,7 +142,11 @@ impl Progress {
                 }
             }
             FlowEventData::Message(message) => {
-                self.say(&mut state, &format!("warning: {}{}", of_step(step), message.text));
+                let warning = match message.level {
+                    MessageLevel::Note => "",
+                    MessageLevel::Warning => "warning: ",
+                };
+                self.say(&mut state, &format!("{warning}{}{}", of_step(step), message.text));
             }
             FlowEventData::Error(error) => {
                 let again = match error.retry_after_ms {
@@ -222,8 +229,8 @@ impl Progress {
             return;
         }
         self.clear(state);
-        let width = sys::terminal_width().unwrap_or(USUAL_WIDTH);
-        let text = drawing(state, width);
+        let size = sys::terminal_size(sys::Terminal::Stderr).unwrap_or(USUAL_SIZE);
+        let text = drawing(state, size);
         state.drawn = text.len();
         state.drawn_at = Some(Instant::now());
         let mut stderr = std::io::stderr().lock();
@@ -238,14 +245,17 @@ impl Progress {
     }
 }
 
-/// One line for each step under way, none longer than the screen is wide.
-fn drawing(state: &State, width: usize) -> Vec<String> {
+/// One line for each step under way, none longer than the screen is wide, and not more than it is high.
+fn drawing(state: &State, size: TerminalSize) -> Vec<String> {
     let mut steps: Vec<(&String, &Running)> = state.running.iter().collect();
     steps.sort_by_key(|(_, running)| running.order);
-    let more = steps.len().saturating_sub(MAX_LINES);
+    let room = size.lines.saturating_sub(OTHER_LINES).clamp(1, MAX_LINES + 1);
+    // The last line may be needed to say how many there are besides.
+    let shown = if steps.len() <= room.min(MAX_LINES) { steps.len() } else { room - 1 };
+    let more = steps.len() - shown;
     let mut lines: Vec<String> = steps
         .iter()
-        .take(MAX_LINES)
+        .take(shown)
         .map(|(step, running)| {
             let mut shown = format!("… {step}");
             if let Some(agent) = &running.agent {
@@ -259,11 +269,12 @@ fn drawing(state: &State, width: usize) -> Vec<String> {
                 shown.push_str(&format!(" · {}", running.doing));
             }
             // One less: a line that fills the last column makes some terminals go to the next.
-            harmless(&shown).chars().take(width.saturating_sub(1)).collect()
+            harmless(&shown).chars().take(size.columns.saturating_sub(1)).collect()
         })
         .collect();
     if more > 0 {
-        lines.push(format!("… and {more} more"));
+        let besides = if shown == 0 { format!("… {more} steps") } else { format!("… and {more} more") };
+        lines.push(besides.chars().take(size.columns.saturating_sub(1)).collect());
     }
     lines
 }
@@ -272,9 +283,18 @@ fn ended(step: &str, report: &StepReport) -> String {
     let seconds = report.duration_ms as f64 / 1000.0;
     match (&report.error, report.status) {
         (Some(error), StepStatus::Failed) => {
-            format!("step {step}: failed after {seconds:.1} s: {}", error.message)
+            format!("step {step}: failed after {seconds:.1} s{}: {}", cost(report), error.message)
         }
-        (_, status) => format!("step {step}: {} in {seconds:.1} s", status.name()),
+        (_, status) => format!("step {step}: {} in {seconds:.1} s{}", status.name(), cost(report)),
+    }
+}
+
+/// What the step cost, over all attempts, where it cost anything.
+fn cost(report: &StepReport) -> String {
+    match report.cost {
+        Some(cost) if cost > 0.0 => format!(" · ${cost:.4}"),
+        Some(_) => String::new(),
+        None => " · cost unknown".to_owned(),
     }
 }
 
@@ -311,11 +331,22 @@ mod tests {
                 },
             );
         }
-        let lines = drawing(&state, 40);
+        let size = |columns, lines| TerminalSize { columns, lines };
+        let lines = drawing(&state, size(40, 50));
         assert_eq!(lines.len(), MAX_LINES + 1);
         assert_eq!(lines[0], "… step0 (coder) 0 s · runs \\u{1b}[31mba");
         assert_eq!(lines[1], "… step1 (coder) 3/10 0 s");
         assert_eq!(lines[MAX_LINES], "… and 3 more");
         assert!(lines.iter().all(|line| line.chars().count() < 40));
+        for (height, last) in
+            [(14, "… and 4 more"), (6, "… and 12 more"), (3, "… 15 steps"), (1, "… 15 steps")]
+        {
+            let lines = drawing(&state, size(40, height));
+            assert_eq!(lines.last().unwrap(), last);
+            assert!(lines.len() <= height.saturating_sub(OTHER_LINES).max(1), "{height}");
+        }
+        state.running.retain(|_, running| running.order < 4);
+        assert_eq!(drawing(&state, size(80, 6)).len(), 4);
+        assert!(drawing(&state, size(1, 1)).iter().all(String::is_empty));
     }
 }

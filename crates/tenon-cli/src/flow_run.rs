@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenon_agent::{AgentTemplate, Audience, NamedModel, Stop};
+use tenon_agent::{Agent, AgentTemplate, Audience, NamedModel, Stop};
 use tenon_config::{ChoiceError, Loaded, ModelFlags, choose_model};
 use tenon_core::{ErrorClass, Failure, Id, IdSource, NoClient, NoSink, Price, Rates};
 use tenon_flow::{
-    FlowEmitter, FlowSink, FolderTools, JsonText, LoadError, LoadedWorkflow, ModelPrice, ModelWish, Report,
-    RunLimits, RunSpec, Spent, StepModels, StepParts, StopRun, WorkflowOutcome, WorkflowStatus, Worktrees,
-    load, unusable_tools,
+    Diagnostic, FlowEmitter, FlowSink, FolderTools, JsonText, LoadError, LoadedWorkflow, ModelPrice,
+    ModelWish, MoneyLimit, Report, RunLimits, RunSpec, Spent, StepModels, StepParts, StopRun,
+    WorkflowOutcome, WorkflowStatus, Worktrees, load, unusable_tools,
 };
+use tenon_tools::SessionSource;
 use tenon_wire::Format;
 
 use crate::args::{OutputFormat, RunArgs};
@@ -36,7 +37,9 @@ use crate::stdin::{self, Piped};
 use crate::stdout::Stdout;
 use crate::telemetry::Telemetry;
 use crate::work_folder::WorkFolders;
-use crate::{cli_settings, client_marks, flow_command, flow_inputs, run, signals, surroundings};
+use crate::{
+    cli_settings, client_marks, flow_command, flow_hooks, flow_inputs, money, run, signals, surroundings,
+};
 
 /// Digits of a run's id that are random.
 const RUN_ID_BYTES: usize = 8;
@@ -155,6 +158,8 @@ struct Rest {
     ending: crate::plan::Ending,
     hooks: tenon_tools::Hooks,
     recorder: Option<Arc<tenon_model::Recorder>>,
+    reporter: Reporter,
+    stop: Stop,
     scratch: PathBuf,
     /// Steps are made from what it holds.
     _registry: tenon_tools::Registry,
@@ -163,7 +168,7 @@ struct Rest {
 impl Rest {
     /// Nothing will run after all.
     async fn instead_of_run(self, failure: Failure) -> Failure {
-        self.hooks.finish().await;
+        flow_hooks::at_end(&self.hooks, WorkflowStatus::Failed, &self.stop, self.reporter).await;
         self.ending.mcp.stop().await;
         remove_empty(&self.scratch);
         failure
@@ -173,7 +178,7 @@ impl Rest {
         let recorded = self.recorder.as_ref().map_or(Ok(()), |recorder| recorder.check());
         match recorded {
             Ok(()) => {
-                self.hooks.finish().await;
+                flow_hooks::at_end(&self.hooks, WorkflowStatus::Completed, &self.stop, self.reporter).await;
                 self.ending.mcp.stop().await;
                 Ok(Ready::Print(document))
             }
@@ -231,9 +236,7 @@ async fn prepare(
     let mut args = asked.run.clone();
     // Nothing of a workflow is a session.
     args.no_session = true;
-    let settings_limit = loaded.settings.limits.budget_usd().at_most();
-    let of_document = read.and_then(|flow| flow.workflow.budget.max_usd);
-    args.max_budget_usd = tightest(args.max_budget_usd, settings_limit, of_document);
+    let max_usd = money::allowed(&args, &loaded.settings)?;
     let mut wall_time = cli_settings::limits(&args, &loaded.settings)?.wall_time;
     let is_forced = args.model.is_some();
     let named = read.filter(|_| !is_forced).map(named_models).unwrap_or_default();
@@ -250,7 +253,6 @@ async fn prepare(
         // A document that names all its models needs no default.
         args.model = Some(first.clone());
     }
-    let max_usd = args.max_budget_usd.filter(|limit| *limit >= 0.0);
     let plan = Plan {
         args: &args,
         here: &here,
@@ -265,7 +267,7 @@ async fn prepare(
         client: Arc::new(NoClient),
         asked: AskedBy::Client,
         mirror: None,
-        other_models: named,
+        other_models: named.clone(),
     };
     let mcp_start = plan.loaded.settings.timeouts.mcp_start();
     let Planned {
@@ -274,6 +276,14 @@ async fn prepare(
     // What is listed, or planned with, has to be there by now.
     let starting = around.stop.cancel().run_until_cancelled(mcp.ready(mcp_start)).await;
     starting.iter().flatten().for_each(|warning| around.reporter.warn(warning));
+    let told = match last_checks(read, &mut agent, &connections, &named, max_usd, around.reporter).await {
+        Ok(told) => told,
+        Err(failure) => {
+            ending.mcp.stop().await;
+            return Err(failure);
+        }
+    };
+    let context = [context, told].into_iter().flatten().reduce(|all, more| format!("{all}\n\n{more}"));
     agent.audience = if asked.run.include_partial_messages { Audience::Live } else { Audience::Whole };
     let models = ModelsOfRun { connections, default: agent.info.model.clone(), is_forced };
     let worktrees = Worktrees {
@@ -295,12 +305,10 @@ async fn prepare(
         trace: around.telemetry.trace(),
         sink: around.telemetry.watch(Arc::new(NoSink)),
     };
-    let planned = Rest { ending, hooks: agent.hooks, recorder, scratch, _registry: registry };
+    let (reporter, stop) = (around.reporter, around.stop.clone());
+    let planned = Rest { ending, hooks: agent.hooks, recorder, reporter, stop, scratch, _registry: registry };
     let (flow, before) = match document {
-        Document::Read(flow) => match can_be_used(&flow, &parts) {
-            Ok(()) => (flow, Duration::ZERO),
-            Err(failure) => return Err(planned.instead_of_run(failure).await),
-        },
+        Document::Read(flow) => (flow, Duration::ZERO),
         Document::ToBeMade { task, goal, file } => {
             let (context, format) = (parts.context.as_deref(), asked.format);
             let (stop, reporter) = (around.stop, around.reporter);
@@ -328,6 +336,30 @@ async fn prepare(
     Ok(Ready::Run(Box::new(Prepared { spec, parts, planned })))
 }
 
+/// What only the parts of a run know: tools that steps list, keys for the models they name, whether the budget can be kept, and
+/// what hooks have to say.
+async fn last_checks(
+    flow: Option<&LoadedWorkflow>,
+    agent: &mut Agent,
+    connections: &Connections,
+    named: &[String],
+    max_usd: Option<MoneyLimit>,
+    reporter: Reporter,
+) -> Result<Option<String>, Failure> {
+    if let Some(flow) = flow {
+        can_be_used(flow, agent)?;
+    }
+    for name in named {
+        connections.other(name, None).map_err(|failure| Failure {
+            message: format!("the document names the model `{name}`: {}", failure.message),
+            ..failure
+        })?;
+    }
+    let max_usd = flow.map_or(max_usd, |flow| MoneyLimit::of(max_usd, flow));
+    agent.budget = money::keep(max_usd, &agent.models)?;
+    flow_hooks::at_start(agent, SessionSource::Startup, reporter).await
+}
+
 impl Prepared {
     async fn go(self, events: Arc<FlowEmitter>, stop: &Stop, progress: &Arc<Progress>) -> Ended {
         let Prepared { spec, parts, planned } = self;
@@ -335,14 +367,14 @@ impl Prepared {
         let ticking = tokio::spawn(Arc::clone(progress).tick());
         let outcome = tenon_flow::run(spec, parts, events, Arc::new(tenon_flow::NoLog), stop_run).await;
         ticking.abort();
-        let Rest { ending, hooks, recorder, scratch, _registry } = planned;
+        let Rest { ending, hooks, recorder, reporter, scratch, _registry, .. } = planned;
         let mut failure = (outcome.status == WorkflowStatus::Cancelled).then(|| stop.failure());
         let mut status = outcome.status;
         if let Some(Err(error)) = recorder.map(|recorder| recorder.check()) {
             failure.get_or_insert(Failure::from(error));
             status = WorkflowStatus::Failed;
         }
-        hooks.finish().await;
+        flow_hooks::at_end(&hooks, status, stop, reporter).await;
         ending.mcp.stop().await;
         remove_empty(&scratch);
         Ended { status, failure, outcome: Some(outcome) }
@@ -350,8 +382,8 @@ impl Prepared {
 }
 
 /// A list of tools is not a grant.
-fn can_be_used(flow: &LoadedWorkflow, parts: &StepParts) -> Result<(), Failure> {
-    match unusable_tools(flow, &parts.registry, &parts.template.permissions).into_iter().next() {
+fn can_be_used(flow: &LoadedWorkflow, agent: &Agent) -> Result<(), Failure> {
+    match unusable_tools(flow, &agent.registry, &agent.permissions).into_iter().next() {
         None => Ok(()),
         Some(unusable) => Err(Failure::new(
             ErrorClass::Input,
@@ -369,12 +401,24 @@ fn read_document(started_in: &Path, file: &Path, reporter: Reporter) -> Result<L
         LoadError::Unreadable { .. } => Failure::new(ErrorClass::Input, error.to_string()),
         LoadError::Invalid(found) => {
             found.iter().for_each(|problem| crate::stderr::line(&problem.to_string()));
-            Failure::new(ErrorClass::Config, error.to_string())
-                .hint(format!("`tenon flow validate {}` shows everything that is wrong", file.display()))
+            not_valid(file, found)
         }
     })?;
     flow.warnings.iter().for_each(|warning| reporter.note(&warning.to_string()));
     Ok(flow)
+}
+
+/// What is wrong with it was told line by line.
+fn not_valid(file: &Path, found: &[Diagnostic]) -> Failure {
+    let errors: Vec<&Diagnostic> = found.iter().filter(|problem| problem.is_error()).collect();
+    let (count, plural) = (errors.len(), if errors.len() == 1 { "" } else { "s" });
+    let first = errors
+        .first()
+        .map(|first| format!(", the first in line {} of `{}`", first.line, first.file.display()));
+    let file = file.display();
+    let message = format!("`{file}` is not valid: {count} problem{plural}{}", first.unwrap_or_default());
+    Failure::new(ErrorClass::Config, message)
+        .hint(format!("`tenon flow validate {file}` shows everything that is wrong"))
 }
 
 /// What every step is to know: stdin, then the words after the document.
@@ -426,17 +470,6 @@ impl StepModels for ModelsOfRun {
             None => Ok(NamedModel { client: self.connections.first(retries), name: self.default.clone() }),
         }
     }
-}
-
-/// The smallest of what the flag, else the settings, and the document allow. -1 is no limit.
-fn tightest(flag: Option<f64>, settings: Option<f64>, document: Option<f64>) -> Option<f64> {
-    let own = match flag {
-        // Not an amount: the plan says so.
-        Some(flag) if flag < 0.0 && flag != -1.0 => return Some(flag),
-        Some(flag) => Some(flag).filter(|flag| *flag >= 0.0),
-        None => settings,
-    };
-    [own, document].into_iter().flatten().reduce(f64::min).or(flag)
 }
 
 fn price_of(price: &ModelPrice) -> Price {
@@ -497,22 +530,6 @@ fn run_id_of(id: Id) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_smallest_budget_holds() {
-        let table = [
-            (None, None, None, None),
-            (Some(1.0), None, None, Some(1.0)),
-            (None, Some(2.0), Some(3.0), Some(2.0)),
-            (Some(5.0), Some(2.0), Some(3.0), Some(3.0)),
-            (Some(-1.0), Some(2.0), None, Some(-1.0)),
-            (Some(-1.0), Some(2.0), Some(3.0), Some(3.0)),
-            (Some(-7.0), None, Some(3.0), Some(-7.0)),
-        ];
-        for (flag, settings, document, wanted) in table {
-            assert_eq!(tightest(flag, settings, document), wanted, "{flag:?} {settings:?} {document:?}");
-        }
-    }
 
     #[test]
     fn a_run_id_has_sixteen_digits() {

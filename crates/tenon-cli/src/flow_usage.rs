@@ -90,35 +90,70 @@ fn check_run_id(id: &str) -> Result<(), UsageError> {
         .hint("it takes 1 to 64 letters, digits, `_` and `-`"))
 }
 
-fn refuse_flags_of_single_runs(run: &RunArgs, command: &str) -> Result<(), UsageError> {
+/// Flags of a single run that a workflow does not take, and what does instead.
+const NOT_TAKEN: [(&str, &str); 21] = {
     const AGENTS: &str = "the document's agents say that";
     const NO_SESSION: &str = "a workflow is no session";
-    let given = [
-        ("--prompt", run.prompt.is_some(), "give it as words"),
-        ("--prompt-file", run.prompt_file.is_some(), "pipe the file to stdin"),
-        ("--json-schema", run.json_schema.is_some(), "an agent's `resultSchema` is its contract"),
-        ("--schema-nudge", run.schema_nudge > 0, "a step is reminded once"),
-        ("--schema-mode", run.schema_mode.is_some(), "a step submits its result by a tool"),
-        ("--input-format", run.input_format != InputFormat::Text, "stdin is context for every step"),
-        ("--dialect", run.dialect.is_some(), "events of workflows have one format"),
-        ("--raw-ansi", run.raw_ansi, "events of workflows have one format"),
-        ("--result-text", run.result_text == Switch::Off, "events of workflows have one format"),
-        ("--result-file", run.result_file.is_some(), "redirect stdout"),
-        ("--heartbeat", run.heartbeat.is_some(), "events and progress show that a run goes on"),
-        ("--system-prompt", run.system_prompt.is_some(), AGENTS),
-        ("--system-prompt-file", run.system_prompt_file.is_some(), AGENTS),
-        ("--append-system-prompt", run.append_system_prompt.is_some(), AGENTS),
-        ("--max-session-turns", run.max_session_turns.is_some(), "`maxTurns` is for each agent"),
-        ("--continue", run.continue_last, NO_SESSION),
-        ("--resume", run.resume.is_some(), NO_SESSION),
-        ("--fork-session", run.fork_session, NO_SESSION),
-        ("--session-id", run.session_id.is_some(), "`--run-id` names a run"),
-        ("--session-mirror", run.session_mirror, NO_SESSION),
-        ("--literal-prompt", run.literal_prompt, "nothing in a workflow is a command"),
-    ];
-    match given.iter().find(|(_, given, _)| *given) {
-        Some((flag, _, hint)) => {
-            Err(UsageError::new(format!("`{command}` does not take `{flag}`")).hint(*hint))
+    const ONE_FORMAT: &str = "events of workflows have one format";
+    [
+        ("prompt", "give it as words"),
+        ("prompt-file", "pipe the file to stdin"),
+        ("json-schema", "an agent's `resultSchema` is its contract"),
+        ("schema-nudge", "a step is reminded once"),
+        ("schema-mode", "a step submits its result by a tool"),
+        ("input-format", "stdin is context for every step"),
+        ("dialect", ONE_FORMAT),
+        ("raw-ansi", ONE_FORMAT),
+        ("result-text", ONE_FORMAT),
+        ("result-file", "redirect stdout"),
+        ("heartbeat", "events and progress show that a run goes on"),
+        ("system-prompt", AGENTS),
+        ("system-prompt-file", AGENTS),
+        ("append-system-prompt", AGENTS),
+        ("max-session-turns", "`maxTurns` is for each agent"),
+        ("continue", NO_SESSION),
+        ("resume", NO_SESSION),
+        ("fork-session", NO_SESSION),
+        ("session-id", "`--run-id` names a run"),
+        ("session-mirror", NO_SESSION),
+        ("literal-prompt", "nothing in a workflow is a command"),
+    ]
+};
+
+/// Leaves what is not taken out of the help; naming it is still answered with what does it instead.
+pub fn hide_not_taken(arg: clap::Arg) -> clap::Arg {
+    let is_taken = !NOT_TAKEN.iter().any(|(flag, _)| arg.get_long() == Some(*flag));
+    if is_taken { arg } else { arg.hide(true) }
+}
+
+fn refuse_flags_of_single_runs(run: &RunArgs, command: &str) -> Result<(), UsageError> {
+    let is_given = |flag: &str| match flag {
+        "prompt" => run.prompt.is_some(),
+        "prompt-file" => run.prompt_file.is_some(),
+        "json-schema" => run.json_schema.is_some(),
+        "schema-nudge" => run.schema_nudge > 0,
+        "schema-mode" => run.schema_mode.is_some(),
+        "input-format" => run.input_format != InputFormat::Text,
+        "dialect" => run.dialect.is_some(),
+        "raw-ansi" => run.raw_ansi,
+        "result-text" => run.result_text == Switch::Off,
+        "result-file" => run.result_file.is_some(),
+        "heartbeat" => run.heartbeat.is_some(),
+        "system-prompt" => run.system_prompt.is_some(),
+        "system-prompt-file" => run.system_prompt_file.is_some(),
+        "append-system-prompt" => run.append_system_prompt.is_some(),
+        "max-session-turns" => run.max_session_turns.is_some(),
+        "continue" => run.continue_last,
+        "resume" => run.resume.is_some(),
+        "fork-session" => run.fork_session,
+        "session-id" => run.session_id.is_some(),
+        "session-mirror" => run.session_mirror,
+        "literal-prompt" => run.literal_prompt,
+        _ => false,
+    };
+    match NOT_TAKEN.iter().find(|(flag, _)| is_given(flag)) {
+        Some((flag, hint)) => {
+            Err(UsageError::new(format!("`{command}` does not take `--{flag}`")).hint(*hint))
         }
         None => Ok(()),
     }
@@ -137,4 +172,22 @@ fn check_rest(run: &RunArgs) -> Result<(), UsageError> {
     let hints = Hints { named: None, entrypoint: None };
     let situation = Situation { stdin_is_terminal: false, prompt_forced: false, hints };
     usage::check(&as_run, situation).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command};
+
+    use super::*;
+
+    #[test]
+    fn the_help_lists_what_is_taken() {
+        let command = FlowRunArgs::augment_args(Command::new("run")).mut_args(hide_not_taken);
+        for (flag, _) in NOT_TAKEN {
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag));
+            assert!(arg.is_some_and(clap::Arg::is_hide_set), "{flag}");
+        }
+        let shown = command.get_arguments().filter(|arg| !arg.is_hide_set()).count();
+        assert!(shown > 30, "{shown}");
+    }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tenon_agent::Stop;
 use tenon_core::{ErrorClass, Failure};
 use tenon_flow::{
-    Drawing, Goal, LoadedWorkflow, NoPlan, Plan, PlannedWorkflow, Spent, StepParts, ToolChoice, plan_goal,
+    Goal, LoadedWorkflow, NoPlan, Plan, PlannedWorkflow, Spent, StepParts, ToolChoice, plan_goal,
 };
 
 use crate::args::OutputFormat;
@@ -17,7 +17,7 @@ use crate::goal_approval::{self, Approval};
 use crate::goal_args::{COMMAND, GoalArgs, GoalTask, Then};
 use crate::goal_file::PlanFile;
 use crate::stderr::{Level, Reporter, line};
-use crate::{flow_run, goal_args, run};
+use crate::{flow_run, goal_args, run, sys};
 
 pub fn main(args: GoalArgs) -> u8 {
     match goal_args::check(args) {
@@ -107,7 +107,8 @@ impl Maker<'_> {
         }
         flow.warnings.iter().for_each(|warning| self.reporter.note(&warning.to_string()));
         line("");
-        Plan::of(&flow.workflow).draw(Drawing::Boxes).lines().for_each(line);
+        let columns = sys::terminal_size(sys::Terminal::Stderr).map_or(usize::MAX, |size| size.columns);
+        Plan::of_loaded(flow).draw_within(columns).lines().for_each(line);
         line("");
         for (name, agent) in &flow.workflow.agents {
             let tools = match &agent.tools {

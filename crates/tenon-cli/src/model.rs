@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tenon_agent::NamedModel;
 use tenon_config::{
@@ -11,9 +11,9 @@ use tenon_config::{
 };
 use tenon_core::{ErrorClass, Failure, ModelClient, Models, Reasoning, Secret, Secrets};
 use tenon_model::{
-    Anthropic, Candidate, Carries, Endpoint, Fallback, Gemini, Http, HttpOptions, OpenAiChat,
-    OpenAiResponses, Places, Protocol, Recorder, Replayer, RetryPolicy, Retrying, TextAsCall, Timeouts,
-    Transport, WithoutUnseen, check_reasoning,
+    Anthropic, Bucket, Candidate, Carries, Endpoint, Fallback, Gemini, Http, HttpOptions, OpenAiChat,
+    OpenAiResponses, Places, Protocol, RateLimits, Recorder, Replayer, RetryPolicy, Retrying, TextAsCall,
+    Timeouts, Transport, WithoutUnseen, check_reasoning,
 };
 
 use crate::args::{RunArgs, SchemaMode};
@@ -131,7 +131,14 @@ impl Connections {
             return self.local.client(&asked.model);
         }
         let Asked { wire, endpoint, .. } = asked.clone();
-        let transport = Arc::clone(&self.transport);
+        let (transport, bucket) = match &self.replayer {
+            // A cassette limits nobody, whatever its server said.
+            Some(_) => (Arc::clone(&self.transport), Bucket::default()),
+            None => {
+                let bucket = rate_limits().bucket(&endpoint);
+                (bucket.watch(Arc::clone(&self.transport)), bucket)
+            }
+        };
         let protocol: Arc<dyn ModelClient> = match wire {
             Wire::OpenAiResponses => Arc::new(OpenAiResponses::new(endpoint, transport)),
             Wire::Anthropic => Arc::new(Anthropic::new(endpoint, transport)),
@@ -143,8 +150,14 @@ impl Connections {
         let policy = RetryPolicy { attempts, ..self.policy };
         let carries = if wire == Wire::Gemini { Carries::ImagesAndMore } else { Carries::Images };
         let seeing = Arc::new(WithoutUnseen::new(protocol, carries));
-        Arc::new(Retrying::new(Arc::new(TextAsCall::new(seeing)), policy))
+        Arc::new(Retrying::new(Arc::new(TextAsCall::new(seeing)), policy).sharing(bucket))
     }
+}
+
+/// What servers allow is known to every run, step and agent of this process.
+fn rate_limits() -> &'static RateLimits {
+    static KNOWN: LazyLock<RateLimits> = LazyLock::new(RateLimits::default);
+    &KNOWN
 }
 
 fn retry_policy(settings: &Settings) -> RetryPolicy {

@@ -14,13 +14,32 @@ pub fn can_be_written(folder: &Path) -> bool {
     nearest.is_dir() && answer == 0
 }
 
-/// How many characters fit into a line of the terminal behind stderr; `None` when there is none.
-pub fn terminal_width() -> Option<usize> {
+/// Which of our streams is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Terminal {
+    Stdout,
+    Stderr,
+}
+
+/// What fits on a screen, in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalSize {
+    pub columns: usize,
+    pub lines: usize,
+}
+
+/// The size of the terminal behind a stream; `None` when there is none, or it does not say.
+pub fn terminal_size(terminal: Terminal) -> Option<TerminalSize> {
+    let stream = match terminal {
+        Terminal::Stdout => libc::STDOUT_FILENO,
+        Terminal::Stderr => libc::STDERR_FILENO,
+    };
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     #[expect(unsafe_code, reason = "the standard library knows no sizes of terminals")]
     // SAFETY: the request fills in a `winsize`, which outlives the call.
-    let answer = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) };
-    (answer == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+    let answer = unsafe { libc::ioctl(stream, libc::TIOCGWINSZ, &mut size) };
+    let (columns, lines) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (answer == 0 && columns > 0 && lines > 0).then_some(TerminalSize { columns, lines })
 }
 
 /// How far local time is ahead of UTC at a moment, both in seconds; 0 where nobody knows.

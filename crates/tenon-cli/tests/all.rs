@@ -45,6 +45,10 @@ mod flow_events;
 mod flow_examples;
 #[path = "all/flow_exit_codes.rs"]
 mod flow_exit_codes;
+#[path = "all/flow_limits.rs"]
+mod flow_limits;
+#[path = "all/flow_manners.rs"]
+mod flow_manners;
 #[path = "all/flow_run.rs"]
 mod flow_run;
 #[path = "all/flow_submit_result.rs"]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Budget, Estimate, Exceeded, Reservation, Usage};
+use crate::{BoxFut, Budget, Estimate, Exceeded, Reservation, Usage};
 
 const TOKENS_PER_PRICE: f64 = 1_000_000.0;
 /// Sums of binary fractions end in noise; a ten-billionth of a dollar is below any price.
@@ -59,6 +59,11 @@ impl Price {
     pub fn of_input_at_most(&self, tokens: u64) -> f64 {
         let rates = self.rates_for(tokens);
         dollars(tokens, rates.input.max(rates.cache_write))
+    }
+
+    /// What so much output costs, after input of this size.
+    fn of_output(&self, input_tokens: u64, output_tokens: u64) -> f64 {
+        dollars(output_tokens, self.rates_for(input_tokens).output)
     }
 
     pub fn is_free(&self) -> bool {
@@ -174,26 +179,66 @@ fn cautious(left: &ModelFacts, right: &ModelFacts) -> ModelFacts {
     }
 }
 
+/// What an answer is thought to hold while nobody knows better. Most hold less; the longest so far replaces it.
+pub const USUAL_OUTPUT_TOKENS: u64 = 4096;
+
+/// How a person who has said nothing else set the limit.
+const FLAG: &str = "`--max-budget-usd`";
+
 /// A limit in dollars, shared by everybody who holds a clone: a run, its sub-agents, a workflow.
 ///
-/// A request is let through only while what was spent, what is set aside for requests under way and the
-/// input of this one stay below the limit. What an answer costs is known only afterwards, so the limit can
-/// be passed by one answer per agent, and not by more.
+/// Before a request is sent, what it may cost is set aside: its input, and an answer as dear as the dearest so far (at first
+/// one of [`USUAL_OUTPUT_TOKENS`], never more than the model can write). A request that does not fit beside those under way
+/// waits for them, in the order of arrival. One that is alone is sent as long as its input fits, so that the limit can be
+/// passed by one answer, however many ask at once.
 #[derive(Clone, Debug)]
 pub struct MoneyBudget {
     limit: f64,
-    ledger: Arc<Mutex<Ledger>>,
+    set_by: &'static str,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    ledger: Mutex<Ledger>,
+    /// Whoever waits longest holds it.
+    turn: tokio::sync::Mutex<()>,
+    /// A request is over.
+    settled: tokio::sync::Notify,
 }
 
 #[derive(Debug, Default)]
 struct Ledger {
     spent: f64,
     reserved: f64,
+    under_way: u32,
+    /// What the dearest answer cost beyond the input that was expected.
+    dearest_answer: f64,
+}
+
+/// What a request may cost.
+#[derive(Clone, Copy, Debug)]
+struct Amount {
+    input: f64,
+    output: f64,
+}
+
+enum Answer {
+    Granted(Amount),
+    /// Until a request under way is over.
+    Wait,
+    Refused(Exceeded),
 }
 
 impl MoneyBudget {
     pub fn new(limit_usd: f64) -> MoneyBudget {
-        MoneyBudget { limit: limit_usd, ledger: Arc::default() }
+        MoneyBudget { limit: limit_usd, set_by: FLAG, shared: Arc::default() }
+    }
+
+    /// What a person wrote the limit in, for messages: a flag, a setting, a field of a document.
+    #[must_use]
+    pub fn set_by(self, name: &'static str) -> MoneyBudget {
+        MoneyBudget { set_by: name, ..self }
     }
 
     pub fn spent(&self) -> f64 {
@@ -206,44 +251,88 @@ impl MoneyBudget {
     }
 
     fn with<T>(&self, read: impl FnOnce(&mut Ledger) -> T) -> T {
-        read(&mut self.ledger.lock().unwrap_or_else(PoisonError::into_inner))
+        read(&mut self.shared.ledger.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn ask(&self, price: &Price, estimate: &Estimate) -> Answer {
+        let most = estimate.max_output_tokens.unwrap_or(u64::MAX);
+        let input = price.of_input_at_most(estimate.input_tokens);
+        self.with(|ledger| {
+            let usual = price.of_output(estimate.input_tokens, USUAL_OUTPUT_TOKENS.min(most));
+            let dearest = ledger.dearest_answer.min(price.of_output(estimate.input_tokens, most));
+            let amount = Amount { input, output: usual.max(dearest) };
+            let taken = ledger.spent + ledger.reserved;
+            let fits = taken + amount.input + amount.output < self.limit;
+            if !fits && ledger.under_way > 0 {
+                return Answer::Wait;
+            }
+            if !fits && taken + amount.input >= self.limit {
+                return Answer::Refused(Exceeded::Money {
+                    spent: ledger.spent,
+                    next: amount.input,
+                    limit: self.limit,
+                    set_by: self.set_by,
+                });
+            }
+            ledger.reserved += amount.input + amount.output;
+            ledger.under_way += 1;
+            Answer::Granted(amount)
+        })
+    }
+
+    fn settle(&self, amount: Amount, cost: Option<Cost>) {
+        let sum = amount.input + amount.output;
+        self.with(|ledger| {
+            ledger.under_way = ledger.under_way.saturating_sub(1);
+            // Never below nothing, and nothing when nobody asks: sums of fractions leave a rest.
+            ledger.reserved = if ledger.under_way == 0 { 0.0 } else { (ledger.reserved - sum).max(0.0) };
+            match cost {
+                // Given back: nothing was used.
+                None => {}
+                Some(Cost::Usd(cost)) => {
+                    ledger.spent += cost;
+                    ledger.dearest_answer = ledger.dearest_answer.max(cost - amount.input);
+                }
+                // Somebody answered and nobody counted: what was set aside is the best guess.
+                Some(Cost::Unknown) => ledger.spent += sum,
+            }
+        });
+        self.shared.settled.notify_waiters();
     }
 }
 
 impl Budget for MoneyBudget {
-    fn reserve(&self, estimate: Estimate) -> Result<Reservation, Exceeded> {
-        let Some(price) = estimate.price else {
-            return Err(Exceeded::NoPrice { model: estimate.model, limit: self.limit });
-        };
-        if price.is_free() {
-            return Ok(Reservation::nothing());
-        }
-        let amount = price.of_input_at_most(estimate.input_tokens);
-        self.with(|ledger| {
-            if ledger.spent + ledger.reserved + amount >= self.limit {
-                return Err(Exceeded::Money {
-                    spent: ledger.spent,
-                    reserved: ledger.reserved,
-                    next: amount,
-                    limit: self.limit,
-                });
+    fn reserve(&self, estimate: Estimate) -> BoxFut<'_, Result<Reservation, Exceeded>> {
+        Box::pin(async move {
+            let Some(price) = &estimate.price else {
+                let (model, limit, set_by) = (estimate.model, self.limit, self.set_by);
+                return Err(Exceeded::NoPrice { model, limit, set_by });
+            };
+            if price.is_free() {
+                return Ok(Reservation::nothing());
             }
-            ledger.reserved += amount;
-            Ok(())
-        })?;
-        let budget = self.clone();
-        Ok(Reservation::new(move |cost| {
-            budget.with(|ledger| {
-                // Never below nothing: sums of fractions leave a rest.
-                ledger.reserved = (ledger.reserved - amount).max(0.0);
-                match cost {
-                    // Given back: nothing was used.
-                    None => {}
-                    Some(Cost::Usd(cost)) => ledger.spent += cost,
-                    // Somebody answered and nobody counted: what was set aside is the best guess.
-                    Some(Cost::Unknown) => ledger.spent += amount,
+            let _turn = self.shared.turn.lock().await;
+            loop {
+                let settled = self.shared.settled.notified();
+                tokio::pin!(settled);
+                // From here on nothing that is settled goes unnoticed.
+                settled.as_mut().enable();
+                match self.ask(price, &estimate) {
+                    Answer::Granted(amount) => {
+                        let budget = self.clone();
+                        return Ok(Reservation::new(move |cost| budget.settle(amount, cost)));
+                    }
+                    Answer::Wait => settled.await,
+                    Answer::Refused(exceeded) => return Err(exceeded),
                 }
-            });
-        }))
+            }
+        })
+    }
+
+    fn count(&self, spent: Cost) {
+        // What nobody knows the price of cannot be counted.
+        if let Cost::Usd(dollars) = spent {
+            self.with(|ledger| ledger.spent += dollars);
+        }
     }
 }

@@ -234,8 +234,12 @@ impl TurnJournal for MemoryJournal {
 
 /// Money and other shared limits: one budget for a run, its sub-agents and its workflow.
 pub trait Budget: Send + Sync {
-    /// Sets `estimate` aside before a request is sent. Dropping the reservation gives it back.
-    fn reserve(&self, estimate: Estimate) -> Result<Reservation, Exceeded>;
+    /// Sets `estimate` aside before a request is sent; waits for requests under way where it does not fit beside them.
+    /// Dropping the reservation gives it back, dropping the future leaves the queue.
+    fn reserve(&self, estimate: Estimate) -> BoxFut<'_, Result<Reservation, Exceeded>>;
+
+    /// Counts what was spent already: by the same run, before it was cut off.
+    fn count(&self, spent: Cost);
 }
 
 /// A request that is about to be sent.
@@ -243,6 +247,8 @@ pub trait Budget: Send + Sync {
 pub struct Estimate {
     pub model: String,
     pub input_tokens: u64,
+    /// The most that the answer may hold, where somebody says so.
+    pub max_output_tokens: Option<u64>,
     pub price: Option<Price>,
 }
 
@@ -276,23 +282,17 @@ impl Drop for Reservation {
     }
 }
 
-/// Why a request is not sent.
+/// Why a request is not sent. `set_by` is what a person wrote the limit in.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Exceeded {
     #[error(
-        "the money budget was reached: ${spent:.4} of ${limit:.4} spent{}, and the next request would cost ${next:.4} before its answer (`--max-budget-usd`)",
-        others(*.reserved)
+        "the money budget was reached: ${spent:.4} of ${limit:.4} spent, and the next request would cost ${next:.4} before its answer ({set_by})"
     )]
-    Money { spent: f64, reserved: f64, next: f64, limit: f64 },
+    Money { spent: f64, next: f64, limit: f64, set_by: &'static str },
     #[error(
-        "the money budget of ${limit:.4} cannot be kept: what the model `{model}` costs is not known (`--max-budget-usd`)"
+        "the money budget of ${limit:.4} cannot be kept: what the model `{model}` costs is not known ({set_by})"
     )]
-    NoPrice { model: String, limit: f64 },
-}
-
-/// What other agents have under way.
-fn others(reserved: f64) -> String {
-    if reserved > 0.0 { format!(", ${reserved:.4} set aside for requests under way") } else { String::new() }
+    NoPrice { model: String, limit: f64, set_by: &'static str },
 }
 
 /// No limit on money.
@@ -300,7 +300,9 @@ fn others(reserved: f64) -> String {
 pub struct NoBudget;
 
 impl Budget for NoBudget {
-    fn reserve(&self, _estimate: Estimate) -> Result<Reservation, Exceeded> {
-        Ok(Reservation::nothing())
+    fn reserve(&self, _estimate: Estimate) -> BoxFut<'_, Result<Reservation, Exceeded>> {
+        Box::pin(async { Ok(Reservation::nothing()) })
     }
+
+    fn count(&self, _spent: Cost) {}
 }

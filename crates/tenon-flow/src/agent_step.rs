@@ -14,13 +14,13 @@ use tenon_agent::{
 };
 use tenon_contract::{Contract, SUBMIT_RESULT};
 use tenon_core::{
-    BoxFut, Cancel, Ending, ErrorClass, EventSink, Failure, Media, Message, Outcome, Part, Sampling,
+    BoxFut, Cancel, Cost, Ending, ErrorClass, EventSink, Failure, Media, Message, Outcome, Part, Sampling,
     ToolSpec, TraceContext, TurnJournal, TurnRecord,
 };
 use tenon_tools::{Offered, Permissions, Registry};
 
 use crate::context_files::{FileContent, read_context_files};
-use crate::event::FlowEmitter;
+use crate::event::{FlowEmitter, MessageLevel};
 use crate::isolation::{Before, FolderTools, Kept, WORKTREE, Worktree, Worktrees};
 use crate::prompt::{PromptParts, prompt};
 use crate::step_events::{self, StepSink};
@@ -116,13 +116,15 @@ impl AgentSteps {
         if let Some(worktree) = worktree {
             match worktree.finish().await {
                 Kept::Nothing => {}
-                Kept::Branch(name) => {
-                    sink.message(format!("what the step changed is on the branch `{name}`"))
-                }
-                Kept::Folder { path, why } => sink.message(format!(
-                    "what the step changed is left in `{}`, because it could not be committed: {why}",
-                    path.display()
-                )),
+                Kept::Branch(name) => sink
+                    .message(MessageLevel::Note, format!("what the step changed is on the branch `{name}`")),
+                Kept::Folder { path, why } => sink.message(
+                    MessageLevel::Warning,
+                    format!(
+                        "what the step changed is left in `{}`, because it could not be committed: {why}",
+                        path.display()
+                    ),
+                ),
             }
         }
         traced.end_step(&outcome);
@@ -147,7 +149,8 @@ impl AgentSteps {
                 worktrees.add(&key.to_string(), before).await.map(Some)
             }
             _ => {
-                sink.message(format!("there is no `isolation: {wanted}` here, so the step is not isolated"));
+                let text = format!("there is no `isolation: {wanted}` here, so the step is not isolated");
+                sink.message(MessageLevel::Warning, text);
                 Ok(None)
             }
         }
@@ -271,6 +274,10 @@ impl StepRunner for AgentSteps {
         Box::pin(self.run_step(key, request, turns, cancel))
     }
 
+    fn spent_before(&self, spent: &Spent) {
+        self.parts.template.budget.count(spent.cost_usd.map_or(Cost::Unknown, Cost::Usd));
+    }
+
     fn tell(&self, notice: Notice) {
         step_events::tell(&self.events, notice);
     }
@@ -296,7 +303,8 @@ impl Ended<'_> {
             Ending::Failure(_) if is_cancelled => StepOutcome::Cancelled(output(None)),
             // Work that was cut short is still work, unless something else was promised.
             Ending::Failure(failure) if failure.class == ErrorClass::Turns && !has_contract => {
-                sink.message(format!("the step ends with what it has: {}", failure.message));
+                let text = format!("the step ends with what it has: {}", failure.message);
+                sink.message(MessageLevel::Warning, text);
                 StepOutcome::Completed(output(None))
             }
             Ending::Failure(failure) => {

@@ -63,6 +63,7 @@ pub struct AgentSpec {
     pub prompt: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    #[serde(skip_serializing_if = "ToolChoice::is_all")]
     pub tools: ToolChoice,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disallowed_tools: Vec<String>,
@@ -79,12 +80,18 @@ pub struct AgentSpec {
 
 /// Which tools an agent may use. A list restricts, it never grants.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(untagged)]
 pub enum ToolChoice {
-    /// Every tool the run has.
+    /// Every tool the run has: no list is written.
     #[default]
     All,
     Only(Vec<String>),
+}
+
+impl ToolChoice {
+    fn is_all(&self) -> bool {
+        *self == ToolChoice::All
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

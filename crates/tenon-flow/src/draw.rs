@@ -1,14 +1,20 @@
 //! A workflow as a picture: boxes for a terminal, Mermaid, SVG, or the graph as JSON.
 //!
-//! A [`Plan`] is what all of them show; where boxes and lines go is `draw/layout.rs`.
+//! A [`Plan`] is what all of them show, the bodies of loops and the documents of includes as plans of their own; where boxes
+//! and lines go is `draw/layout.rs`.
 
 mod boxes;
 mod json;
 mod layout;
+mod list;
 mod mermaid;
 mod svg;
 
-use crate::document::{Items, Step, Workflow};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::document::{Items, Loop, Step, Workflow};
+use crate::load::{LoadedStep, LoadedWorkflow, StepBody};
 use crate::topology::{self, Graph};
 
 /// The steps of a workflow and what depends on what.
@@ -27,20 +33,31 @@ pub struct PlanStep {
     pub id: String,
     pub agent: Option<String>,
     pub kind: PlanKind,
-    pub has_condition: bool,
+    /// As written.
+    pub condition: Option<String>,
     pub files: usize,
     /// The length of the longest path that leads here.
     pub layer: usize,
-    /// Of a loop's body, in the order of their dependencies.
-    pub inner: Vec<String>,
+    /// The body of a loop, or the document that is included where it is known and not drawn already.
+    pub inner: Option<Box<Plan>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanKind {
     Agent,
-    Include,
-    RepeatUntil,
-    ForEach,
+    Include {
+        path: String,
+    },
+    RepeatUntil {
+        at_most: u32,
+        until: Option<String>,
+        judge: Option<String>,
+    },
+    ForEach {
+        /// The expression, or the list as JSON.
+        items: String,
+        at_a_time: Option<u32>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,58 +69,128 @@ pub enum Drawing {
 }
 
 impl Plan {
-    /// Steps in a cycle, which no valid document has, are left out.
+    /// Of a document by itself: what it includes is named and not drawn. Steps in a cycle, which no valid document has, are
+    /// left out.
     pub fn of(workflow: &Workflow) -> Plan {
-        let steps = &workflow.steps;
-        let graph = Graph::of(steps);
-        let order = topology::order(steps).unwrap_or_default();
-        let layers = graph.layers(&order);
-        let edges =
-            graph.after.iter().enumerate().flat_map(|(from, after)| after.iter().map(move |to| (from, *to)));
-        Plan {
-            name: workflow.name.clone(),
-            steps: steps.iter().zip(&layers).map(|(step, layer)| plan_step(step, *layer)).collect(),
-            edges: edges.collect(),
-            order,
-        }
+        Making { includes: &workflow.includes, seen: &mut Vec::new() }.plan(
+            workflow.name.clone(),
+            &workflow.steps,
+            None,
+        )
+    }
+
+    /// With the documents it includes, each drawn once.
+    pub fn of_loaded(workflow: &LoadedWorkflow) -> Plan {
+        included(workflow, &mut vec![workflow.file.clone()])
     }
 
     pub fn draw(&self, drawing: Drawing) -> String {
         match drawing {
-            Drawing::Boxes => boxes::draw(self),
+            Drawing::Boxes => self.draw_within(usize::MAX),
             Drawing::Mermaid => mermaid::draw(self),
             Drawing::Svg => svg::draw(self),
             Drawing::Json => json::draw(self),
         }
     }
 
+    /// Boxes where they fit into so many columns, lists where they do not.
+    pub fn draw_within(&self, columns: usize) -> String {
+        boxes::draw(self, columns)
+    }
+
     fn title(&self) -> String {
+        format!("{} ({})", self.name, self.count())
+    }
+
+    fn count(&self) -> String {
         let plural = if self.steps.len() == 1 { "" } else { "s" };
-        format!("{} ({} step{plural})", self.name, self.steps.len())
+        format!("{} step{plural}", self.steps.len())
     }
 }
 
-fn plan_step(step: &Step, layer: usize) -> PlanStep {
-    let kind = match (&step.include, &step.repeat) {
-        (Some(_), _) => PlanKind::Include,
-        (None, Some(it)) if matches!(it.for_each, Some(Items::Expression(_) | Items::List(_))) => {
-            PlanKind::ForEach
-        }
-        (None, Some(_)) => PlanKind::RepeatUntil,
-        (None, None) => PlanKind::Agent,
-    };
-    let body: &[Step] = step.repeat.as_ref().map_or(&[], |it| &it.steps);
-    let inner =
-        topology::order(body).unwrap_or_default().into_iter().map(|index| body[index].id.clone()).collect();
-    PlanStep {
-        id: step.id.clone(),
-        agent: step.agent.clone(),
-        kind,
-        has_condition: step.condition.is_some(),
-        files: step.context_files.len(),
-        layer,
-        inner,
+fn included(workflow: &LoadedWorkflow, seen: &mut Vec<PathBuf>) -> Plan {
+    let written = &workflow.workflow;
+    let mut making = Making { includes: &written.includes, seen };
+    making.plan(written.name.clone(), &written.steps, Some(&workflow.steps))
+}
+
+/// Plans of one document.
+struct Making<'a> {
+    includes: &'a BTreeMap<String, String>,
+    /// Files that are drawn already: many steps may include the same one.
+    seen: &'a mut Vec<PathBuf>,
+}
+
+impl Making<'_> {
+    /// `loaded` are the same steps, where they are.
+    fn plan(&mut self, name: String, steps: &[Step], loaded: Option<&[LoadedStep]>) -> Plan {
+        let graph = Graph::of(steps);
+        let order = topology::order(steps).unwrap_or_default();
+        let layers = graph.layers(&order);
+        let edges =
+            graph.after.iter().enumerate().flat_map(|(from, after)| after.iter().map(move |to| (from, *to)));
+        let edges = edges.collect();
+        let steps = steps.iter().enumerate().map(|(index, step)| {
+            let loaded = loaded.and_then(|loaded| loaded.iter().find(|it| it.id == step.id));
+            self.step(step, loaded, layers[index])
+        });
+        Plan { name, steps: steps.collect(), edges, order }
     }
+
+    fn step(&mut self, step: &Step, loaded: Option<&LoadedStep>, layer: usize) -> PlanStep {
+        let (kind, inner) = match (&step.include, &step.repeat) {
+            (Some(name), _) => {
+                let path = self.includes.get(name).unwrap_or(name).clone();
+                (PlanKind::Include { path }, loaded.and_then(|loaded| self.include(loaded)))
+            }
+            (None, Some(it)) => (kind_of(it), self.body(step, it, loaded)),
+            (None, None) => (PlanKind::Agent, None),
+        };
+        PlanStep {
+            id: step.id.clone(),
+            agent: step.agent.clone(),
+            kind,
+            condition: step.condition.clone(),
+            files: step.context_files.len(),
+            layer,
+            inner: inner.map(Box::new),
+        }
+    }
+
+    fn include(&mut self, loaded: &LoadedStep) -> Option<Plan> {
+        let StepBody::Include(workflow) = &loaded.body else { return None };
+        if self.seen.contains(&workflow.file) {
+            return None;
+        }
+        self.seen.push(workflow.file.clone());
+        Some(included(workflow, self.seen))
+    }
+
+    fn body(&mut self, step: &Step, it: &Loop, loaded: Option<&LoadedStep>) -> Option<Plan> {
+        if it.steps.is_empty() {
+            return None;
+        }
+        let loaded = match loaded.map(|loaded| &loaded.body) {
+            Some(StepBody::Loop(it)) => Some(it.steps.as_slice()),
+            _ => None,
+        };
+        Some(self.plan(step.id.clone(), &it.steps, loaded))
+    }
+}
+
+fn kind_of(it: &Loop) -> PlanKind {
+    let items = match &it.for_each {
+        Some(Items::Expression(text)) => text.clone(),
+        Some(Items::List(values)) => serde_json::Value::from(values.clone()).to_string(),
+        None => {
+            return PlanKind::RepeatUntil {
+                at_most: it.max_iterations.unwrap_or(0),
+                until: it.until.clone(),
+                judge: it.until_agent.clone(),
+            };
+        }
+    };
+    PlanKind::ForEach { items, at_a_time: it.max_concurrency }
 }
 
 impl PlanStep {
@@ -112,11 +199,11 @@ impl PlanStep {
         let mut tags: Vec<String> = self.agent.iter().map(|agent| format!("({agent})")).collect();
         match self.kind {
             PlanKind::Agent => {}
-            PlanKind::Include => tags.push("[ref]".to_owned()),
-            PlanKind::RepeatUntil => tags.push("[loop]".to_owned()),
-            PlanKind::ForEach => tags.push("[each]".to_owned()),
+            PlanKind::Include { .. } => tags.push("[ref]".to_owned()),
+            PlanKind::RepeatUntil { .. } => tags.push("[loop]".to_owned()),
+            PlanKind::ForEach { .. } => tags.push("[each]".to_owned()),
         }
-        if self.has_condition {
+        if self.condition.is_some() {
             tags.push("[if]".to_owned());
         }
         match self.files {
@@ -127,20 +214,92 @@ impl PlanStep {
         tags.join(" ")
     }
 
-    /// What stands in the box, one line each.
+    /// The name and the tags, one line each.
     fn lines(&self) -> Vec<String> {
-        /// A longer list of inner steps is cut.
-        const MAX_INNER: usize = 40;
-        let mut lines = vec![self.id.clone()];
-        lines.extend(Some(self.tags()).filter(|tags| !tags.is_empty()));
-        if !self.inner.is_empty() {
-            let mut inner = self.inner.join(", ");
-            if let Some((at, _)) = inner.char_indices().nth(MAX_INNER) {
-                inner.truncate(at);
-                inner.push('…');
+        let tags = Some(self.tags()).filter(|tags| !tags.is_empty());
+        std::iter::once(self.id.clone()).chain(tags).collect()
+    }
+
+    /// What the tags mean, one line each: conditions, items, rounds, files, as the document writes them.
+    fn details(&self) -> Vec<String> {
+        let mut details: Vec<String> =
+            self.condition.iter().map(|text| format!("if {}", one_line(text))).collect();
+        match &self.kind {
+            PlanKind::Agent => {}
+            PlanKind::Include { path } => details.push(format!("include {path}")),
+            PlanKind::RepeatUntil { at_most, until, judge } => {
+                details.push(format!("at most {at_most} iteration{}", if *at_most == 1 { "" } else { "s" }));
+                details.extend(until.iter().map(|text| format!("until {}", one_line(text))));
+                details.extend(judge.iter().map(|agent| format!("until the agent `{agent}` says so")));
             }
-            lines.push(format!("of {inner}"));
+            PlanKind::ForEach { items, at_a_time } => {
+                details.push(format!("forEach {}", one_line(items)));
+                details.extend(at_a_time.iter().map(|count| format!("{count} at a time")));
+            }
         }
-        lines
+        details
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Lines of at most so many characters, all but the first a little to the right.
+fn hanging(text: &str, columns: usize) -> Vec<String> {
+    const RIGHT: &str = "    ";
+    let lines = wrapped(text, columns.saturating_sub(RIGHT.len())).into_iter().enumerate();
+    lines.map(|(number, line)| if number == 0 { line } else { format!("{RIGHT}{line}") }).collect()
+}
+
+/// Lines of at most so many characters, broken between words where that is possible.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let columns = columns.max(1);
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split(' ') {
+        let mut word: Vec<char> = word.chars().collect();
+        let gap = usize::from(used > 0);
+        if used + gap + word.len() > columns && used > 0 {
+            lines.push(String::new());
+            used = 0;
+        }
+        while word.len() > columns {
+            let rest = word.split_off(columns);
+            if let Some(line) = lines.last_mut() {
+                line.extend(word);
+            }
+            lines.push(String::new());
+            word = rest;
+        }
+        if let Some(line) = lines.last_mut() {
+            if used > 0 {
+                line.push(' ');
+                used += 1;
+            }
+            used += word.len();
+            line.extend(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn lines_break_between_words_and_within_long_ones() {
+        let table: [(&str, usize, &[&str]); 6] = [
+            ("", 4, &[""]),
+            ("a bc def", 4, &["a bc", "def"]),
+            ("abcdefghij", 4, &["abcd", "efgh", "ij"]),
+            ("ab cdefghij k", 4, &["ab", "cdef", "ghij", "k"]),
+            ("a b", 0, &["a", "b"]),
+            ("ééé ßß", 3, &["ééé", "ßß"]),
+        ];
+        for (text, columns, wanted) in table {
+            assert_eq!(wrapped(text, columns), wanted, "{text} {columns}");
+        }
     }
 }

@@ -203,7 +203,17 @@ pub struct Output {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MessageData {
+    pub level: MessageLevel,
     pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageLevel {
+    /// Good to know.
+    Note,
+    /// Something is not as it should be.
+    Warning,
 }
 
 /// Something went wrong and the run goes on: a step is tried again, a judge gave no verdict.

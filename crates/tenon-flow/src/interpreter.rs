@@ -33,8 +33,8 @@ use self::scope::{Around, OuterFor, StepList};
 use crate::cel::Scope;
 use crate::load::LoadedWorkflow;
 use crate::{
-    Completion, Item, Iteration, JsonText, Notice, Role, Spent, StepError, StepKey, StepOutcome, StepRequest,
-    Stopped, SubWorkflowRequest, TimedOutside, Upstream, WorkflowOutcome,
+    Completion, Item, Iteration, JsonText, Notice, Role, Spent, StepError, StepKey, StepRequest, Stopped,
+    SubWorkflowRequest, TimedOutside, Upstream, WorkflowOutcome, with_defaults,
 };
 
 /// Steps at a time, when neither the document nor its caller says.
@@ -51,7 +51,8 @@ pub struct RunSpec {
     /// An object, checked against the document's `inputs`.
     pub inputs: JsonText,
     pub limits: RunLimits,
-    /// What was used before the first step, on making the document. It counts.
+    /// What was used before the first step and belongs to none: on making the document, or by attempts that a run that goes on
+    /// does not tell again. It counts.
     pub before: Spent,
     pub included: Option<Included>,
 }
@@ -73,7 +74,27 @@ pub struct RunLimits {
     /// Where the document has no `maxConcurrency`.
     pub max_concurrency: Option<u32>,
     pub wall_time_ms: Option<u64>,
-    pub max_usd: Option<f64>,
+    pub max_usd: Option<MoneyLimit>,
+}
+
+/// An amount, and where somebody wrote it: a flag, a setting, a field of a document.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MoneyLimit {
+    pub usd: f64,
+    /// As messages quote it.
+    pub set_by: &'static str,
+}
+
+impl MoneyLimit {
+    /// The smaller of what the caller and the document allow.
+    pub fn of(caller: Option<MoneyLimit>, workflow: &LoadedWorkflow) -> Option<MoneyLimit> {
+        let set_by = "`budget.maxUsd` of the document";
+        let document = workflow.workflow.budget.max_usd.map(|usd| MoneyLimit { usd, set_by });
+        match (caller, document) {
+            (Some(caller), Some(document)) => Some(if document.usd < caller.usd { document } else { caller }),
+            (caller, document) => caller.or(document),
+        }
+    }
 }
 
 impl RunSpec {
@@ -98,10 +119,10 @@ impl RunSpec {
         request: &SubWorkflowRequest,
     ) -> RunSpec {
         RunSpec {
+            inputs: with_defaults(&workflow, request.inputs.clone()),
             workflow,
             place: key,
             document: request.document.clone(),
-            inputs: request.inputs.clone(),
             // Time and money are the whole run's, and watched there.
             limits: RunLimits { wall_time_ms: None, max_usd: None, ..self.limits },
             before: Spent::default(),
@@ -187,10 +208,7 @@ impl Interpreter {
         let spec = self.spec.clone();
         let mut actions = Vec::new();
         let mut asks = Asks::new(&spec, completion.at, &mut actions);
-        if let StepOutcome::Completed(output)
-        | StepOutcome::Cancelled(output)
-        | StepOutcome::Failed { output, .. } = &completion.outcome
-        {
+        if let Some(output) = completion.outcome.output() {
             self.spent.add(&output.spent);
         }
         if self.timeout.as_mut().is_some_and(|timeout| timeout.fires(completion)) {

@@ -18,6 +18,7 @@ mod duration;
 mod event;
 mod fields;
 mod goal;
+mod input_defaults;
 mod interpreter;
 mod isolation;
 mod journal;
@@ -59,14 +60,16 @@ pub use draw::{Drawing, Plan, PlanKind, PlanStep};
 pub use drive::drive;
 pub use event::{
     AgentTurn, CallPhase, ErrorData, FlowEmitter, FlowEvent, FlowEventData, FlowSink, LoopType, MessageData,
-    NoFlowSink, Output, PlanReady, SCHEMA_VERSION, SkipReason, StepProgress, StepSkipped, StepStart,
-    ToolCallData, TurnPhase, WorkflowStart, events_schema,
+    MessageLevel, NoFlowSink, Output, PlanReady, SCHEMA_VERSION, SkipReason, StepProgress, StepSkipped,
+    StepStart, ToolCallData, TurnPhase, WorkflowStart, events_schema,
 };
 pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS, Object, Takes};
 pub use goal::{Goal, MAX_REPAIRS, NoPlan, PlannedWorkflow, plan_goal, plan_schema};
+pub use input_defaults::with_defaults;
 pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
 pub use interpreter::{
-    Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, RunLimits, RunSpec,
+    Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, MoneyLimit, RunLimits,
+    RunSpec,
 };
 pub use isolation::{Before, FolderTools, Kept, WORKTREE, WorkIn, Worktree, Worktrees};
 pub use journal::{

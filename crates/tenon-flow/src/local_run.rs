@@ -116,8 +116,11 @@ impl LocalRun {
             }
         }
         let is_ending = self.told != Told::Nothing;
-        let lasting = |completion: &&Completion| {
-            !(is_ending && matches!(completion.outcome, StepOutcome::Cancelled(_)))
+        let lasting = |completion: &&Completion| match &completion.outcome {
+            StepOutcome::Cancelled(_) => !is_ending,
+            // Of the run: with more to spend, the step goes on.
+            StepOutcome::Failed { error, .. } => error.class != StepErrorClass::Budget,
+            StepOutcome::Completed(_) | StepOutcome::Elapsed => true,
         };
         let lasting: Vec<Completion> = ended.iter().filter(lasting).cloned().collect();
         for completion in &ended {
@@ -157,6 +160,9 @@ impl LocalRun {
 impl DurableRun for LocalRun {
     fn start(&mut self, key: StepKey, request: StepRequest) {
         if let Some((place, completion)) = self.log.ended(&key, &request) {
+            if let Some(output) = completion.outcome.output() {
+                self.runner.spent_before(&output.spent);
+            }
             self.again.insert(place, completion);
             return;
         }

@@ -209,6 +209,18 @@ pub enum StepOutcome {
     Elapsed,
 }
 
+impl StepOutcome {
+    /// What it left behind and used; a sleep does neither.
+    pub fn output(&self) -> Option<&StepOutput> {
+        match self {
+            StepOutcome::Completed(output)
+            | StepOutcome::Cancelled(output)
+            | StepOutcome::Failed { output, .. } => Some(output),
+            StepOutcome::Elapsed => None,
+        }
+    }
+}
+
 /// What a step left behind, or had when it failed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepOutput {
@@ -242,6 +254,11 @@ pub trait StepRunner: Send + Sync {
         turns: Turns,
         cancel: Cancel,
     ) -> BoxFut<'_, StepOutcome>;
+
+    /// A step ended when the run was here before; what it spent counts.
+    fn spent_before(&self, spent: &Spent) {
+        let _ = spent;
+    }
 
     /// Never waits.
     fn tell(&self, notice: Notice);

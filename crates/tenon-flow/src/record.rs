@@ -353,7 +353,7 @@ impl WorkflowStatus {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowOutcome {
     pub status: WorkflowStatus,
-    /// The answer; none unless the run completed.
+    /// The answer; none unless the run completed and something was left behind.
     pub answer: Option<Answer>,
     /// Each step of the document, in its order; of loops and includes only the step itself.
     pub steps: Vec<(String, Arc<StepRecord>)>,

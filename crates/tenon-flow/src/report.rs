@@ -21,7 +21,7 @@ pub struct Report {
     #[schemars(with = "RunStatusName")]
     pub status: WorkflowStatus,
     /// The document's `outputs`; without any, the result or text of the step that nothing depends on, or an object of
-    /// several such. `null` unless the run completed.
+    /// several such. `null` unless the run completed, and when that step was skipped.
     #[schemars(with = "Option<Value>")]
     pub outputs: Option<Output>,
     /// By id, in the order of the document.

@@ -20,7 +20,7 @@ use crate::event::{FlowEmitter, FlowEventData, NoFlowSink, PlanReady, SCHEMA_VER
 use crate::traced::Traced;
 use crate::{
     AgentSteps, FlowSink, JsonText, LoadedWorkflow, ModelWish, NoLog, Report, RunSpec, StepLog, StepModels,
-    StepParts, WorkflowOutcome, WorkflowStatus, run_locally,
+    StepParts, WorkflowOutcome, WorkflowStatus, run_locally, with_defaults,
 };
 
 /// The share of a model's context that may fill before older turns are summed up.
@@ -195,8 +195,9 @@ impl FlowRun {
     }
 
     pub async fn run(self) -> Result<WorkflowOutcome, CannotRun> {
+        let inputs = with_defaults(&self.workflow, self.inputs);
         if let Some(schema) = &self.workflow.inputs {
-            schema.check(self.inputs.as_str()).map_err(|rejection| CannotRun::Inputs(rejection.told()))?;
+            schema.check(inputs.as_str()).map_err(|rejection| CannotRun::Inputs(rejection.told()))?;
         }
         let cwd = match self.permissions.cwd.as_os_str().is_empty() {
             true => self.workflow.folder.clone(),
@@ -228,7 +229,7 @@ impl FlowRun {
             sink: Arc::new(NoSink),
         };
         let events = Arc::new(FlowEmitter::new(&self.run_id, self.sink));
-        let spec = RunSpec::new(self.workflow, &self.run_id, self.inputs);
+        let spec = RunSpec::new(self.workflow, &self.run_id, inputs);
         Ok(run(spec, parts, events, self.log, self.stop).await)
     }
 }

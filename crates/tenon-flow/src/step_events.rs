@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenon_core::{BoxFut, Event, EventKind, EventSink, Part, PartKind, RawJson};
 
 use crate::event::{
-    AgentTurn, CallPhase, ErrorData, FlowEmitter, FlowEventData, LoopType, MessageData, Output, SkipReason,
-    StepProgress, StepSkipped, StepStart, ToolCallData, TurnPhase,
+    AgentTurn, CallPhase, ErrorData, FlowEmitter, FlowEventData, LoopType, MessageData, MessageLevel, Output,
+    SkipReason, StepProgress, StepSkipped, StepStart, ToolCallData, TurnPhase,
 };
 use crate::report::{ErrorReport, StepReport};
 use crate::{JsonText, NotRun, Notice, Started, StepError, StepKind};
@@ -62,7 +62,9 @@ pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
             events.emit_for(Some(&key.step_id()), None, data);
         }
         Notice::JudgeFailed { key, iteration, error } => {
-            let message = format!("untilAgent judge failed (iteration {iteration}): {}", error.message);
+            // Words count from 1, data from 0.
+            let number = iteration + 1;
+            let message = format!("untilAgent judge failed (iteration {number}): {}", error.message);
             let error = StepError { message, ..error };
             let data = ErrorData {
                 error: ErrorReport::from(&error),
@@ -72,6 +74,10 @@ pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
             events.emit_for(Some(&key.step_id()), None, FlowEventData::Error(data));
         }
     }
+}
+
+fn message(level: MessageLevel, text: impl Into<String>) -> FlowEventData {
+    FlowEventData::Message(MessageData { level, text: text.into() })
 }
 
 fn skip_reason(why: &NotRun) -> (SkipReason, String) {
@@ -132,8 +138,8 @@ impl StepSink {
         StepSink { events, next, step_id, agent, call_id, state: Mutex::default() }
     }
 
-    pub(crate) fn message(&self, text: impl Into<String>) {
-        self.tell(FlowEventData::Message(MessageData { text: text.into() }));
+    pub(crate) fn message(&self, level: MessageLevel, text: impl Into<String>) {
+        self.tell(message(level, text));
     }
 
     fn tell(&self, data: FlowEventData) {
@@ -229,21 +235,21 @@ impl StepSink {
                 parent_call_id: parent,
             }))),
             EventKind::Warning { message } | EventKind::RecordingDegraded { message } => {
-                Some(FlowEventData::Message(MessageData { text: message.clone() }))
+                Some(self::message(MessageLevel::Warning, message))
             }
             EventKind::Retrying { attempt, wait_ms, class, message } => {
                 let seconds = *wait_ms as f64 / 1000.0;
                 let text = format!("attempt {attempt} in {seconds:.1} s after error[{class}]: {message}");
-                Some(FlowEventData::Message(MessageData { text }))
+                Some(self::message(MessageLevel::Note, text))
             }
             EventKind::ModelFallback { from, to, .. } => {
                 let text = format!("`{from}` cannot answer now; `{to}` is asked from here on");
-                Some(FlowEventData::Message(MessageData { text }))
+                Some(message(MessageLevel::Note, text))
             }
             EventKind::Compacted { before_tokens, after_tokens, .. } => {
                 let text =
                     format!("the conversation was shortened: about {before_tokens} tokens to {after_tokens}");
-                Some(FlowEventData::Message(MessageData { text }))
+                Some(message(MessageLevel::Note, text))
             }
             _ => None,
         }

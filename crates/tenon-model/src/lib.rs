@@ -3,7 +3,7 @@
 //! A client, one per wire (`openai_chat.rs`, `openai_responses.rs`, `anthropic.rs`, `gemini.rs`), turns a request
 //! into one HTTP exchange and its answer into deltas; `answer.rs` drives the answer on every wire. It
 //! reaches the server through a [`Transport`]: the network (`http.rs`), a recording one or a replayed one
-//! (`cassette.rs`). [`Retrying`] (`retry.rs`) wraps any client and holds the only backoff there is. `media.rs` decides which images a model is shown.
+//! (`cassette.rs`). [`Retrying`] (`retry.rs`) wraps any client and holds the only backoff there is; `rate_limit.rs` is what all clients of a process know of a server's limits. `media.rs` decides which images a model is shown.
 //! `errors.rs` has the table that sorts failures into classes, `sse.rs` reads event streams, `adapt.rs`
 //! shapes schemas for a provider. Start reading at `openai_chat.rs`.
 //!
@@ -26,6 +26,8 @@ mod media;
 mod openai_chat;
 mod openai_responses;
 mod peek;
+mod rate_headers;
+mod rate_limit;
 mod reasoning;
 mod response_format;
 mod restore;
@@ -45,6 +47,7 @@ pub use http::{Http, HttpOptions, Timeouts};
 pub use media::{Carries, WithoutUnseen};
 pub use openai_chat::OpenAiChat;
 pub use openai_responses::OpenAiResponses;
+pub use rate_limit::{Bucket, RateLimits};
 pub use reasoning::check_reasoning;
 pub use response_format::TextAsCall;
 pub use retry::{RetryPolicy, Retrying};

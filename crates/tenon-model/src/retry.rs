@@ -1,12 +1,16 @@
 //! Repeats requests that failed for a reason that may pass. The one backoff of the workspace.
+//!
+//! A server that limits how often it is asked is waited for at its bucket (`rate_limit.rs`), together with everybody else who
+//! asks it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tenon_core::{Cancel, Delta, DeltaStream, ModelClient, ModelError, Request};
+use tenon_core::{Cancel, Delta, DeltaStream, ErrorClass, ModelClient, ModelError, Request};
 use tokio::time::Instant;
 
+use crate::Bucket;
 use crate::delta_stream::{Out, deltas};
 
 /// A client that does not give up at once.
@@ -16,6 +20,7 @@ use crate::delta_stream::{Out, deltas};
 pub struct Retrying {
     inner: Arc<dyn ModelClient>,
     policy: RetryPolicy,
+    bucket: Bucket,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,27 +50,36 @@ impl Default for RetryPolicy {
 
 impl Retrying {
     pub fn new(inner: Arc<dyn ModelClient>, policy: RetryPolicy) -> Retrying {
-        Retrying { inner, policy }
+        Retrying { inner, policy, bucket: Bucket::default() }
+    }
+
+    /// Waits at this bucket, and closes it for others, instead of one of its own.
+    #[must_use]
+    pub fn sharing(self, bucket: Bucket) -> Retrying {
+        Retrying { bucket, ..self }
     }
 }
 
 impl ModelClient for Retrying {
     fn stream(&self, request: Request, cancel: Cancel) -> DeltaStream {
-        let (inner, policy) = (self.inner.clone(), self.policy);
-        deltas(cancel.clone(), move |out| repeat(inner, policy, request, cancel, out))
+        let (inner, policy, bucket) = (self.inner.clone(), self.policy, self.bucket.clone());
+        deltas(cancel.clone(), move |out| repeat(inner, policy, bucket, request, cancel, out))
     }
 }
 
 async fn repeat(
     inner: Arc<dyn ModelClient>,
     policy: RetryPolicy,
+    bucket: Bucket,
     request: Request,
     cancel: Cancel,
     out: Out,
 ) -> Result<(), ModelError> {
+    let place = bucket.place();
     let mut spent = Duration::ZERO;
     let mut attempt = 1;
     loop {
+        bucket.pass(place).await;
         let started = Instant::now();
         let mut given = Given::Nothing;
         let mut answer = inner.stream(request.clone(), cancel.clone());
@@ -84,15 +98,38 @@ async fn repeat(
         if given == Given::Nothing {
             spent += started.elapsed();
         }
+        let (asked, is_shared) = (error.retry_after, limits_everybody(&error));
         let failed = Failed { error, attempt, given, spent };
-        let (wait, error) = next_wait(failed, &request, policy)?;
+        let (wait, error) = match next_wait(failed, &request, policy) {
+            Ok(again) => again,
+            Err(error) => {
+                if let Some(asked) = asked.filter(|_| is_shared) {
+                    bucket.close(asked);
+                }
+                return Err(error);
+            }
+        };
+        // Whoever comes next would be refused too, so this request waits in their line.
+        let waits_in_line = is_shared && bucket.close(wait);
         spent += wait;
         attempt += 1;
         let (class, status) = (error.class.name(), error.http_status);
         tracing::info!(attempt, wait_ms = wait.as_millis() as u64, class, status, "asked again");
         out.push(Delta::Retrying { attempt, wait, error });
         out.pause().await;
-        tokio::time::sleep(wait).await;
+        if !waits_in_line {
+            tokio::time::sleep(wait).await;
+        }
+    }
+}
+
+/// Does what the server said hold for every request to it?
+fn limits_everybody(error: &ModelError) -> bool {
+    match error.class {
+        ErrorClass::RateLimited => error.retryable,
+        // Many servers are one address; only a time that is named is meant for all.
+        ErrorClass::Overloaded => error.retryable && error.retry_after.is_some(),
+        _ => false,
     }
 }
 

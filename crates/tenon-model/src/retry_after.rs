@@ -13,18 +13,19 @@ pub(crate) fn retry_after(response: &HttpResponse) -> Option<Duration> {
         return Some(Duration::from_secs_f64(seconds));
     }
     let until = http_date(text)?;
-    // The server's own clock, where it tells: ours may be off.
-    let now = response
-        .header("date")
-        .and_then(http_date)
-        .or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs()))?;
-    Some(Duration::from_secs(until.saturating_sub(now)))
+    Some(Duration::from_secs(until.saturating_sub(server_now(response)?)))
+}
+
+/// Seconds since 1970 by the server's own clock, where it tells: ours may be off.
+pub(crate) fn server_now(response: &HttpResponse) -> Option<u64> {
+    let ours = || SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
+    response.header("date").and_then(http_date).or_else(ours)
 }
 
 /// More than this is not a wait; it also keeps `Duration::from_secs_f64` from overflowing.
-const LONGEST_WAIT_S: f64 = 1e9;
+pub(crate) const LONGEST_WAIT_S: f64 = 1e9;
 
-fn number(text: &str) -> Option<f64> {
+pub(crate) fn number(text: &str) -> Option<f64> {
     let number: f64 = text.trim().parse().ok()?;
     (number.is_finite() && number >= 0.0).then(|| number.min(LONGEST_WAIT_S))
 }
@@ -42,11 +43,16 @@ fn http_date(text: &str) -> Option<u64> {
     let (hours, minutes, seconds) = (clock.next()??, clock.next()??, clock.next()??);
     (words.next()? == "GMT").then_some(())?;
 
-    // Days from 1970, counting years from March so that the leap day is the last of its year.
-    let year = if month <= 2 { year - 1 } else { year };
+    Some(days_since_1970(year, month, day)? * 86_400 + hours * 3600 + minutes * 60 + seconds)
+}
+
+/// `None` for what is no day, or none of our time.
+pub(crate) fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
+    let is_day = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    // Years count from March so that the leap day is the last of its year.
+    let year = if month <= 2 { year.checked_sub(1)? } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468;
-    Some(days * 86_400 + hours * 3600 + minutes * 60 + seconds)
+    is_day.then(|| 365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468)
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ mod gemini_server;
 mod media;
 #[path = "all/network.rs"]
 mod network;
+#[path = "all/rate_limits.rs"]
+mod rate_limits;
 #[path = "all/request_body.rs"]
 mod request_body;
 #[path = "all/response_format.rs"]

@@ -1,12 +1,12 @@
 //! What tokens cost, who pays, and when nobody asks any more.
 
-use std::sync::{Arc, Barrier};
-use std::thread;
+use std::sync::Arc;
 
+use futures_util::FutureExt;
 use proptest::prelude::*;
 use tenon_core::{
-    Above, Budget, Cost, Delta, ErrorClass, Estimate, Exceeded, FinishReason, Metrics, ModelError,
-    ModelFacts, Models, MoneyBudget, Price, Rates, Usage,
+    Above, BoxFut, Budget, Cost, Delta, ErrorClass, Estimate, Exceeded, FinishReason, Metrics, ModelError,
+    ModelFacts, Models, MoneyBudget, Price, Rates, Reservation, USUAL_OUTPUT_TOKENS, Usage,
 };
 use tenon_testkit::cases;
 
@@ -33,7 +33,7 @@ fn with_usage(mut answer: Answer, usage: Usage) -> Answer {
 }
 
 fn estimate(price: &Price, input_tokens: u64) -> Estimate {
-    Estimate { model: "m".into(), input_tokens, price: Some(price.clone()) }
+    Estimate { model: "m".into(), input_tokens, max_output_tokens: None, price: Some(price.clone()) }
 }
 
 #[test]
@@ -190,63 +190,123 @@ fn a_request_that_would_reach_the_budget_is_not_sent() {
     assert_eq!(play(0.0).0.model.requests.lock().unwrap().len(), 0);
 }
 
+/// Asked once: granted or refused at once, or `None` when there is somebody to wait for.
+fn at_once(budget: &MoneyBudget, estimate: Estimate) -> Option<Result<Reservation, Exceeded>> {
+    budget.reserve(estimate).now_or_never()
+}
+
 #[test]
 fn reservations_are_given_back_settled_or_guessed() {
-    let budget = MoneyBudget::new(10.0);
+    // An answer holds two tokens at most.
     let price = price(1.0, 1.0);
-    let reserve = |tokens| budget.reserve(estimate(&price, tokens));
-    let first = reserve(4).unwrap();
-    assert_eq!(budget.reserved(), 5.0, "at the rate of what is kept for later");
-    assert!(reserve(4).is_err(), "5 + 5 reaches 10");
-    let second = reserve(3).unwrap();
+    let ask = |tokens| Estimate { max_output_tokens: Some(2), ..estimate(&price, tokens) };
+    let budget = MoneyBudget::new(20.0).set_by("`the purse`");
+    let reserve = |tokens| at_once(&budget, ask(tokens));
+    let first = reserve(4).unwrap().unwrap();
+    assert_eq!(budget.reserved(), 7.0, "input at the rate of what is kept for later, and an answer");
+    let second = reserve(4).unwrap().unwrap();
+    assert!(reserve(4).is_none(), "7 + 7 + 7 is more than 20, and two requests may be cheaper than thought");
     drop(first);
-    assert_eq!((budget.spent(), budget.reserved()), (0.0, 3.75));
-    second.settle(Cost::Usd(9.0));
-    assert_eq!((budget.spent(), budget.reserved()), (9.0, 0.0));
-    let refused = reserve(1).map(drop).unwrap_err();
-    assert_eq!(refused, Exceeded::Money { spent: 9.0, reserved: 0.0, next: 1.25, limit: 10.0 });
+    let third = reserve(4).unwrap().unwrap();
+    second.settle(Cost::Usd(12.0));
+    assert_eq!((budget.spent(), budget.reserved()), (12.0, 7.0));
+    assert!(reserve(4).is_none());
+    drop(third);
+    let alone = reserve(4).unwrap().unwrap();
+    assert!(reserve(1).is_none(), "nobody beside it");
+    alone.settle(Cost::Usd(7.0));
+    assert_eq!((budget.spent(), budget.reserved()), (19.0, 0.0));
+    let refused = reserve(1).unwrap().map(drop).unwrap_err();
+    assert_eq!(
+        refused,
+        Exceeded::Money { spent: 19.0, next: 1.25, limit: 20.0, set_by: "`the purse`" },
+        "its input alone reaches the limit"
+    );
+    assert!(refused.to_string().ends_with("before its answer (`the purse`)"), "{refused}");
     let budget = MoneyBudget::new(10.0);
-    budget.reserve(estimate(&price, 4)).unwrap().settle(Cost::Unknown);
-    assert_eq!((budget.spent(), budget.reserved()), (5.0, 0.0), "somebody answered and nobody counted");
-    let unpriced = Estimate { model: "m".into(), input_tokens: 1, price: None };
-    assert!(matches!(budget.reserve(unpriced), Err(Exceeded::NoPrice { .. })));
-    MoneyBudget::new(0.0).reserve(estimate(&Price::FREE, 1_000_000)).unwrap();
+    at_once(&budget, ask(4)).unwrap().unwrap().settle(Cost::Unknown);
+    assert_eq!((budget.spent(), budget.reserved()), (7.0, 0.0), "somebody answered and nobody counted");
+    budget.count(Cost::Usd(1.5));
+    budget.count(Cost::Unknown);
+    assert_eq!(budget.spent(), 8.5, "what was spent before counts, as far as anybody knows");
+    let unpriced = Estimate { price: None, ..ask(1) };
+    assert!(matches!(at_once(&budget, unpriced), Some(Err(Exceeded::NoPrice { .. }))));
+    at_once(&MoneyBudget::new(0.0), estimate(&Price::FREE, 1_000_000)).unwrap().unwrap();
+}
+
+#[test]
+fn an_answer_is_expected_to_be_as_dear_as_the_dearest_so_far() {
+    let price = price(0.0, 1.0);
+    let budget = MoneyBudget::new(1e6);
+    let reserved = |max_output_tokens| {
+        let reservation = at_once(&budget, Estimate { max_output_tokens, ..estimate(&price, 1) });
+        let reserved = budget.reserved();
+        drop(reservation);
+        reserved
+    };
+    assert_eq!(reserved(None), USUAL_OUTPUT_TOKENS as f64);
+    at_once(&budget, estimate(&price, 1)).unwrap().unwrap().settle(Cost::Usd(9000.0));
+    assert_eq!((reserved(None), reserved(Some(5000)), reserved(Some(100))), (9000.0, 5000.0, 100.0));
+}
+
+#[test]
+fn whoever_waits_longest_is_next_and_whoever_leaves_holds_up_nobody() {
+    let price = price(0.0, 1.0);
+    let ask = || Estimate { max_output_tokens: Some(10), ..estimate(&price, 1) };
+    let budget = MoneyBudget::new(10.5);
+    let under_way = at_once(&budget, ask()).unwrap().unwrap();
+    let mut waiting: Vec<_> = (0..3).map(|_| budget.reserve(ask())).collect();
+    let poll = |one: &mut BoxFut<'_, Result<Reservation, Exceeded>>| one.as_mut().now_or_never();
+    assert!(waiting.iter_mut().all(|one| poll(one).is_none()));
+    drop(waiting.remove(0));
+    assert!(waiting.iter_mut().all(|one| poll(one).is_none()));
+    under_way.settle(Cost::Usd(0.25));
+    // The later one asks first, and still comes second.
+    assert!(poll(&mut waiting[1]).is_none());
+    let next = poll(&mut waiting[0]).unwrap().unwrap();
+    assert!(poll(&mut waiting[1]).is_none());
+    drop(next);
+    poll(&mut waiting[1]).unwrap().unwrap();
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(24)))]
 
-    /// Agents at once on one budget: it is passed by at most the last answer of each.
+    /// Agents at once on one budget, whose answers are as long as was thought: it is passed by one answer at most.
     #[test]
-    fn a_shared_budget_is_passed_by_one_answer_per_agent_at_most(
+    fn a_shared_budget_is_passed_by_one_answer_at_most(
         limit in 10_u32..200,
         agents in prop::collection::vec(prop::collection::vec((1_u64..20, 0_u64..30), 1..30), 2..6),
     ) {
         let (limit, price) = (f64::from(limit), price(0.4, 0.5));
         let budget = MoneyBudget::new(limit);
         let largest_answer = agents.iter().flatten().map(|(_, output)| *output as f64 * 0.5).fold(0.0, f64::max);
-        let start = Arc::new(Barrier::new(agents.len()));
-        let count = agents.len();
-        let threads: Vec<_> = agents
-            .into_iter()
-            .map(|requests| {
-                let (budget, price, start) = (budget.clone(), price.clone(), Arc::clone(&start));
-                thread::spawn(move || {
-                    start.wait();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
+        let paid: f64 = runtime.block_on(async {
+            let agents = agents.into_iter().map(|requests| {
+                let (budget, price) = (budget.clone(), price.clone());
+                tokio::spawn(async move {
                     let mut paid = 0.0;
                     for (input, output) in requests {
-                        let Ok(reservation) = budget.reserve(estimate(&price, input)) else { break };
+                        let ask = Estimate { max_output_tokens: Some(30), ..estimate(&price, input) };
+                        let Ok(reservation) = budget.reserve(ask).await else { break };
+                        tokio::task::yield_now().await;
                         let cost = price.of(usage(input, output));
                         paid += cost;
                         reservation.settle(Cost::Usd(cost));
                     }
                     paid
                 })
-            })
-            .collect();
-        let paid: f64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+            });
+            let agents: Vec<_> = agents.collect();
+            let mut sum = 0.0;
+            for agent in agents {
+                sum += agent.await.unwrap();
+            }
+            sum
+        });
         prop_assert!((budget.spent() - paid).abs() < 1e-6);
         prop_assert!(budget.reserved() < 1e-6);
-        prop_assert!(budget.spent() < limit + largest_answer * count as f64, "{} of {limit}", budget.spent());
+        prop_assert!(budget.spent() < limit + largest_answer, "{} of {limit}", budget.spent());
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tenon_agent::{AgentType, Cap, Limits, NamedModel, ToolChoices};
 use tenon_core::{
-    ApprovalMode, Budget, ErrorClass, Estimate, EventKind, Exceeded, FinishReason, ModelClient, ModelError,
-    Reservation, TaskStatus, ToolDisplay,
+    ApprovalMode, BoxFut, Budget, Cost, ErrorClass, Estimate, EventKind, Exceeded, FinishReason, ModelClient,
+    ModelError, Reservation, TaskStatus, ToolDisplay,
 };
 use tenon_tools::{OutputStore, PermissionOptions, Permissions, Rule};
 
@@ -379,15 +379,13 @@ fn tool_calls_are_counted_together_and_turns_apart() {
 struct Purse(AtomicU32);
 
 impl Budget for Purse {
-    fn reserve(&self, _estimate: Estimate) -> Result<Reservation, Exceeded> {
+    fn reserve(&self, _estimate: Estimate) -> BoxFut<'_, Result<Reservation, Exceeded>> {
         let left = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        left.map(|_| Reservation::new(|_| ())).map_err(|_| Exceeded::Money {
-            spent: 1.0,
-            reserved: 0.0,
-            next: 0.5,
-            limit: 1.0,
-        })
+        let refused = Exceeded::Money { spent: 1.0, next: 0.5, limit: 1.0, set_by: "the purse" };
+        Box::pin(async move { left.map(|_| Reservation::new(|_| ())).map_err(|_| refused) })
     }
+
+    fn count(&self, _spent: Cost) {}
 }
 
 #[test]

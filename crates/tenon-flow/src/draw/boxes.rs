@@ -1,7 +1,7 @@
 //! Boxes and lines for a terminal.
 
-use super::Plan;
 use super::layout::{Cell, Layout, Net, What, lay_out};
+use super::{Plan, PlanKind, PlanStep, hanging, list};
 
 /// Which ways a line leaves a cell.
 const UP: u8 = 1;
@@ -9,25 +9,93 @@ const DOWN: u8 = 2;
 const LEFT: u8 = 4;
 const RIGHT: u8 = 8;
 
-pub(super) fn draw(plan: &Plan) -> String {
-    let layout = lay_out(plan);
-    let mut text = format!("{}\n\n", plan.title());
-    for (index, row) in layout.rows.iter().enumerate() {
-        for line in box_lines(plan, &row.cells, row.lines) {
-            push_line(&mut text, &line);
+/// Further inside means further to the right.
+const INDENT: usize = 2;
+/// Less room than this is no room: lines are then longer than asked for.
+const LEAST_ROOM: usize = 20;
+
+pub(super) fn draw(plan: &Plan, columns: usize) -> String {
+    let mut page = Page { text: String::new(), columns, indent: 0 };
+    page.say(&plan.title());
+    page.line("");
+    page.level(plan);
+    page.text
+}
+
+struct Page {
+    text: String,
+    columns: usize,
+    indent: usize,
+}
+
+impl Page {
+    /// Steps and what they are made of, then the steps inside them.
+    fn level(&mut self, plan: &Plan) {
+        let layout = lay_out(plan, PlanStep::lines);
+        if layout.width <= self.room() {
+            self.picture(plan, &layout);
+            self.legend(plan);
+        } else {
+            self.say("too wide to draw here; each step with those that it comes after");
+            self.line("");
+            list::lines(plan, self.room()).iter().for_each(|line| self.line(line));
         }
-        if index + 1 < layout.rows.len() {
-            for line in channel(&layout, &row.nets) {
-                push_line(&mut text, &line);
+        for step in &plan.steps {
+            let Some(inner) = &step.inner else { continue };
+            self.line("");
+            let what = match step.kind {
+                PlanKind::Include { .. } => inner.title(),
+                _ => inner.count(),
+            };
+            self.say(&format!("in {}: {what}", step.id));
+            self.line("");
+            self.indent += INDENT;
+            self.level(inner);
+            self.indent -= INDENT;
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.columns.saturating_sub(self.indent).max(LEAST_ROOM)
+    }
+
+    fn picture(&mut self, plan: &Plan, layout: &Layout) {
+        for (index, row) in layout.rows.iter().enumerate() {
+            for line in box_lines(plan, &row.cells, row.lines) {
+                self.line(&line);
+            }
+            if index + 1 < layout.rows.len() {
+                for line in channel(layout, &row.nets) {
+                    self.line(&line);
+                }
             }
         }
     }
-    text
-}
 
-fn push_line(text: &mut String, line: &str) {
-    text.push_str(line.trim_end());
-    text.push('\n');
+    /// What the tags in the boxes stand for.
+    fn legend(&mut self, plan: &Plan) {
+        let told: Vec<String> = plan
+            .order
+            .iter()
+            .map(|index| &plan.steps[*index])
+            .flat_map(|step| step.details().into_iter().map(|detail| format!("{}: {detail}", step.id)))
+            .collect();
+        if !told.is_empty() {
+            self.line("");
+            told.iter().for_each(|line| self.say(line));
+        }
+    }
+
+    /// A sentence, over as many lines as it needs.
+    fn say(&mut self, text: &str) {
+        hanging(text, self.room()).iter().for_each(|line| self.line(line));
+    }
+
+    fn line(&mut self, line: &str) {
+        let line = format!("{}{line}", " ".repeat(self.indent));
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
 }
 
 /// A row of boxes; wires run through it.

@@ -5,29 +5,52 @@ use serde_json::{Value, json};
 use super::{Plan, PlanKind, PlanStep};
 
 pub(super) fn draw(plan: &Plan) -> String {
+    format!("{:#}\n", graph(plan))
+}
+
+fn graph(plan: &Plan) -> Value {
     let id = |index: &usize| plan.steps[*index].id.as_str();
     let edges: Vec<Value> =
         plan.edges.iter().map(|(from, to)| json!({"from": id(from), "to": id(to)})).collect();
     let steps: Vec<Value> = plan.steps.iter().map(step).collect();
     let order: Vec<&str> = plan.order.iter().map(id).collect();
-    let graph = json!({"name": plan.name, "steps": steps, "edges": edges, "order": order});
-    format!("{graph:#}\n")
+    json!({"name": plan.name, "steps": steps, "edges": edges, "order": order})
 }
 
+/// All keys are always there.
 fn step(step: &PlanStep) -> Value {
-    let kind = match step.kind {
-        PlanKind::Agent => "agent",
-        PlanKind::Include => "include",
-        PlanKind::RepeatUntil => "repeat-until",
-        PlanKind::ForEach => "for-each",
-    };
-    json!({
+    let mut value = json!({
         "id": step.id,
-        "kind": kind,
+        "kind": "agent",
         "agent": step.agent,
-        "condition": step.has_condition,
+        "condition": step.condition,
         "files": step.files,
         "layer": step.layer,
-        "inner": step.inner,
-    })
+        "include": null,
+        "forEach": null,
+        "maxConcurrency": null,
+        "maxIterations": null,
+        "until": null,
+        "untilAgent": null,
+        "inner": step.inner.as_deref().map(graph),
+    });
+    match &step.kind {
+        PlanKind::Agent => {}
+        PlanKind::Include { path } => {
+            value["kind"] = json!("include");
+            value["include"] = json!(path);
+        }
+        PlanKind::RepeatUntil { at_most, until, judge } => {
+            value["kind"] = json!("repeat-until");
+            value["maxIterations"] = json!(at_most);
+            value["until"] = json!(until);
+            value["untilAgent"] = json!(judge);
+        }
+        PlanKind::ForEach { items, at_a_time } => {
+            value["kind"] = json!("for-each");
+            value["forEach"] = json!(items);
+            value["maxConcurrency"] = json!(at_a_time);
+        }
+    }
+    value
 }

@@ -4,7 +4,7 @@
 //! them by a wire, a box without a box. Between two rows, steps with the same dependants share a line; all other
 //! lines are kept apart, so that each dependency can be followed.
 
-use super::Plan;
+use super::{Plan, PlanStep};
 
 /// Between two boxes of a row.
 const GAP: usize = 2;
@@ -51,8 +51,9 @@ impl Cell {
     }
 }
 
-pub(super) fn lay_out(plan: &Plan) -> Layout {
-    let mut rows = rows(plan);
+/// `lines` is what stands in a box.
+pub(super) fn lay_out(plan: &Plan, lines: impl Fn(&PlanStep) -> Vec<String>) -> Layout {
+    let mut rows = rows(plan, lines);
     let widths: Vec<usize> = rows.iter().map(|row| row_width(&row.cells)).collect();
     let width = widths.iter().copied().max().unwrap_or(0);
     for (row, own) in rows.iter_mut().zip(&widths) {
@@ -73,12 +74,12 @@ fn row_width(cells: &[Cell]) -> usize {
     cells.iter().map(|cell| cell.width).sum::<usize>() + GAP * cells.len().saturating_sub(1)
 }
 
-fn rows(plan: &Plan) -> Vec<Row> {
+fn rows(plan: &Plan, lines: impl Fn(&PlanStep) -> Vec<String>) -> Vec<Row> {
     let count = plan.steps.iter().map(|step| step.layer + 1).max().unwrap_or(0);
     let mut rows: Vec<Row> =
         (0..count).map(|_| Row { cells: Vec::new(), lines: 0, nets: Vec::new() }).collect();
     for (index, step) in plan.steps.iter().enumerate() {
-        let lines = step.lines();
+        let lines = lines(step);
         let inner = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0).max(MIN_INNER);
         let row = &mut rows[step.layer];
         row.lines = row.lines.max(lines.len());

@@ -6,27 +6,31 @@ pub(super) fn draw(plan: &Plan) -> String {
     // A JSON string is a YAML string.
     let title = serde_json::Value::from(plan.name.as_str());
     let mut text = format!("---\ntitle: {title}\n---\nflowchart TD\n");
-    for (index, step) in plan.steps.iter().enumerate() {
-        if step.inner.is_empty() {
-            text.push_str(&format!("  s{index}[\"{}\"]\n", label(step)));
-            continue;
-        }
-        text.push_str(&format!("  subgraph s{index}[\"{}\"]\n", label(step)));
-        for (inner, id) in step.inner.iter().enumerate() {
-            text.push_str(&format!("    s{index}_{inner}[\"{}\"]\n", escaped(id)));
-        }
-        text.push_str("  end\n");
-    }
-    for (from, to) in &plan.edges {
-        text.push_str(&format!("  s{from} --> s{to}\n"));
-    }
+    level(plan, "s", "  ", &mut text);
     text
 }
 
+/// `prefix` is what the names of nodes begin with: they are numbers, because a name may hold anything.
+fn level(plan: &Plan, prefix: &str, indent: &str, text: &mut String) {
+    for (index, step) in plan.steps.iter().enumerate() {
+        let node = format!("{prefix}{index}");
+        match &step.inner {
+            None => text.push_str(&format!("{indent}{node}[\"{}\"]\n", label(step))),
+            Some(inner) => {
+                text.push_str(&format!("{indent}subgraph {node}[\"{}\"]\n", label(step)));
+                level(inner, &format!("{node}_"), &format!("{indent}  "), text);
+                text.push_str(&format!("{indent}end\n"));
+            }
+        }
+    }
+    for (from, to) in &plan.edges {
+        text.push_str(&format!("{indent}{prefix}{from} --> {prefix}{to}\n"));
+    }
+}
+
 fn label(step: &PlanStep) -> String {
-    let tags = step.tags();
-    let lines = [step.id.as_str(), tags.as_str()];
-    lines.iter().filter(|line| !line.is_empty()).map(|line| escaped(line)).collect::<Vec<_>>().join("<br/>")
+    let lines = step.lines().into_iter().chain(step.details());
+    lines.map(|line| escaped(&line)).collect::<Vec<_>>().join("<br/>")
 }
 
 /// Everything that is not plainly a part of a name, as a character code.

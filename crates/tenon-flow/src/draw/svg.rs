@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::Plan;
 use super::layout::{What, lay_out};
+use super::{Plan, PlanKind, PlanStep, wrapped};
 
 const COLUMN: usize = 9;
 const LINE: usize = 18;
@@ -15,73 +15,119 @@ const STYLE: &str = "text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,m
 marker path{fill:#59636e;stroke:none}\
 @media(prefers-color-scheme:dark){text{fill:#f0f6fc}.tag{fill:#9198a1}rect{fill:#151b23;stroke:#656c76}path{stroke:#9198a1}marker path{fill:#9198a1}}";
 
+/// Longer conditions and lists go on in the next line of their box.
+const MAX_DETAIL: usize = 56;
+
 pub(super) fn draw(plan: &Plan) -> String {
-    let layout = lay_out(plan);
-    let x = |column: usize| MARGIN + column * COLUMN;
-    let title = plan.title();
-    let width = 2 * MARGIN + layout.width.max(title.chars().count()) * COLUMN;
-    let mut tops = Vec::new();
-    let mut y = MARGIN + TITLE;
-    for row in &layout.rows {
-        tops.push(y);
-        y += box_height(row.lines) + BETWEEN;
-    }
-    let height = y.saturating_sub(BETWEEN) + MARGIN;
-    let mut svg = format!(
+    let mut picture = Picture { body: String::new(), width: 0, y: MARGIN };
+    picture.level(plan, &plan.title());
+    let Picture { body, width, y } = picture;
+    let (width, height) = (width + 2 * MARGIN, y + MARGIN);
+    format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\">\n\
          <title>{}</title>\n<style>{STYLE}</style>\n\
          <defs><marker id=\"arrow\" viewBox=\"0 0 10 10\" refX=\"10\" refY=\"5\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L10 5L0 10z\"/></marker></defs>\n\
-         <text class=\"title\" x=\"{MARGIN}\" y=\"{}\">{}</text>\n",
-        escaped(&title),
-        MARGIN + LINE / 2,
-        escaped(&title),
-    );
-    for (index, row) in layout.rows.iter().enumerate() {
-        let Some(below) = tops.get(index + 1) else { break };
-        let bottom = tops[index] + box_height(row.lines);
-        let middle = (bottom + below) / 2;
-        for net in &row.nets {
-            for source in &net.sources {
-                for (target, what) in &net.targets {
-                    let (from, to) = (x(*source), x(*target));
-                    let arrow =
-                        if matches!(what, What::Step(_)) { " marker-end=\"url(#arrow)\"" } else { "" };
-                    let _ = writeln!(
-                        svg,
-                        "<path d=\"M{from} {bottom}C{from} {middle} {to} {middle} {to} {below}\"{arrow}/>"
-                    );
+         {body}</svg>\n",
+        escaped(&plan.title()),
+    )
+}
+
+struct Picture {
+    body: String,
+    /// Without margins.
+    width: usize,
+    /// Where the next thing is drawn.
+    y: usize,
+}
+
+impl Picture {
+    /// One graph under its heading, and below it those of its steps.
+    fn level(&mut self, plan: &Plan, heading: &str) {
+        self.width = self.width.max(heading.chars().count() * COLUMN);
+        let base = self.y + LINE / 2;
+        let _ = writeln!(
+            self.body,
+            "<text class=\"title\" x=\"{MARGIN}\" y=\"{base}\">{}</text>",
+            escaped(heading)
+        );
+        self.y += TITLE;
+        self.graph(plan);
+        for step in &plan.steps {
+            let Some(inner) = &step.inner else { continue };
+            let what = match step.kind {
+                PlanKind::Include { .. } => inner.title(),
+                _ => inner.count(),
+            };
+            self.y += BETWEEN;
+            self.level(inner, &format!("in {}: {what}", step.id));
+        }
+    }
+
+    fn graph(&mut self, plan: &Plan) {
+        let layout = lay_out(plan, lines);
+        self.width = self.width.max(layout.width * COLUMN);
+        let x = |column: usize| MARGIN + column * COLUMN;
+        let mut tops = Vec::new();
+        for row in &layout.rows {
+            tops.push(self.y);
+            self.y += box_height(row.lines) + BETWEEN;
+        }
+        self.y = self.y.saturating_sub(if layout.rows.is_empty() { 0 } else { BETWEEN });
+        let svg = &mut self.body;
+        for (index, row) in layout.rows.iter().enumerate() {
+            let Some(below) = tops.get(index + 1) else { break };
+            let bottom = tops[index] + box_height(row.lines);
+            let middle = (bottom + below) / 2;
+            for net in &row.nets {
+                for source in &net.sources {
+                    for (target, what) in &net.targets {
+                        let (from, to) = (x(*source), x(*target));
+                        let arrow =
+                            if matches!(what, What::Step(_)) { " marker-end=\"url(#arrow)\"" } else { "" };
+                        let _ = writeln!(
+                            svg,
+                            "<path d=\"M{from} {bottom}C{from} {middle} {to} {middle} {to} {below}\"{arrow}/>"
+                        );
+                    }
                 }
             }
         }
-    }
-    for (row, top) in layout.rows.iter().zip(&tops) {
-        let bottom = top + box_height(row.lines);
-        for cell in &row.cells {
-            let left = x(cell.left);
-            match cell.what {
-                What::Wire(_) => {
-                    let middle = x(cell.left + cell.width / 2);
-                    let _ = writeln!(svg, "<path d=\"M{middle} {top}V{bottom}\"/>");
-                }
-                What::Step(index) => {
-                    let wide = cell.width * COLUMN;
-                    let tall = bottom - top;
-                    let _ = writeln!(
-                        svg,
-                        "<rect x=\"{left}\" y=\"{top}\" width=\"{wide}\" height=\"{tall}\" rx=\"6\"/>"
-                    );
-                    for (line, text) in plan.steps[index].lines().iter().enumerate() {
-                        let class = if line == 0 { "" } else { " class=\"tag\"" };
-                        let (left, base) = (left + 2 * COLUMN, top + LINE * (line + 1) + 2);
-                        let _ =
-                            writeln!(svg, "<text{class} x=\"{left}\" y=\"{base}\">{}</text>", escaped(text));
+        for (row, top) in layout.rows.iter().zip(&tops) {
+            let bottom = top + box_height(row.lines);
+            for cell in &row.cells {
+                let left = x(cell.left);
+                match cell.what {
+                    What::Wire(_) => {
+                        let middle = x(cell.left + cell.width / 2);
+                        let _ = writeln!(svg, "<path d=\"M{middle} {top}V{bottom}\"/>");
+                    }
+                    What::Step(index) => {
+                        let wide = cell.width * COLUMN;
+                        let tall = bottom - top;
+                        let _ = writeln!(
+                            svg,
+                            "<rect x=\"{left}\" y=\"{top}\" width=\"{wide}\" height=\"{tall}\" rx=\"6\"/>"
+                        );
+                        for (line, text) in lines(&plan.steps[index]).iter().enumerate() {
+                            let class = if line == 0 { "" } else { " class=\"tag\"" };
+                            let (left, base) = (left + 2 * COLUMN, top + LINE * (line + 1) + 2);
+                            let _ = writeln!(
+                                svg,
+                                "<text{class} x=\"{left}\" y=\"{base}\">{}</text>",
+                                escaped(text)
+                            );
+                        }
                     }
                 }
             }
         }
     }
-    svg.push_str("</svg>\n");
-    svg
+}
+
+/// A box says everything here: a picture has room.
+fn lines(step: &PlanStep) -> Vec<String> {
+    let details = step.details().into_iter().flat_map(|detail| wrapped(&detail, MAX_DETAIL));
+    step.lines().into_iter().chain(details).collect()
 }
 
 fn box_height(lines: usize) -> usize {

@@ -99,10 +99,7 @@ impl Attempts {
     }
 
     fn answered(&mut self, outcome: StepOutcome, asks: &mut Asks<'_>) -> Option<Ended> {
-        if let StepOutcome::Completed(output)
-        | StepOutcome::Cancelled(output)
-        | StepOutcome::Failed { output, .. } = &outcome
-        {
+        if let Some(output) = outcome.output() {
             self.spent.add(&output.spent);
         }
         match outcome {

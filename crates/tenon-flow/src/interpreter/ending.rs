@@ -11,10 +11,10 @@
 
 use serde_json::Value;
 
-use super::RunSpec;
 use super::attempts::{shown, timed_out};
 use super::schedule::Graph;
 use super::whole_ms;
+use super::{MoneyLimit, RunSpec};
 use crate::cel::CelError;
 use crate::{
     Answer, JsonText, Spent, StepError, StepErrorClass, StepRecord, StepStatus, Stopped, WorkflowOutcome,
@@ -88,7 +88,7 @@ pub(crate) fn outcome(
     };
     let (status, answer, error) = match status {
         WorkflowStatus::Completed => match answer(spec, graph) {
-            Ok(answer) => (status, Some(answer), None),
+            Ok(answer) => (status, answer, None),
             Err(error) => (WorkflowStatus::Failed, None, Some(error)),
         },
         _ => (status, None, error),
@@ -109,8 +109,9 @@ fn first_failure(steps: &[(String, std::sync::Arc<StepRecord>)]) -> Option<StepE
     Some(StepError::new(StepErrorClass::Interrupted, format!("step `{id}` was cancelled")))
 }
 
-/// `outputs` if declared, else what the steps left behind that nothing depends on.
-fn answer(spec: &RunSpec, graph: &Graph) -> Result<Answer, StepError> {
+/// `outputs` if declared, else what the steps left behind that nothing depends on. A single such step that was skipped left
+/// nothing.
+fn answer(spec: &RunSpec, graph: &Graph) -> Result<Option<Answer>, StepError> {
     if !spec.workflow.outputs.is_empty() {
         let mut outputs = serde_json::Map::new();
         for (name, expression) in &spec.workflow.outputs {
@@ -124,7 +125,7 @@ fn answer(spec: &RunSpec, graph: &Graph) -> Result<Answer, StepError> {
             };
             outputs.insert(name.clone(), value);
         }
-        return Ok(Answer::Outputs(JsonText::of(&Value::Object(outputs))));
+        return Ok(Some(Answer::Outputs(JsonText::of(&Value::Object(outputs)))));
     }
     let needed: Vec<usize> =
         spec.workflow.steps.iter().flat_map(|step| step.depends_on.iter().copied()).collect();
@@ -135,9 +136,10 @@ fn answer(spec: &RunSpec, graph: &Graph) -> Result<Answer, StepError> {
         .map(|(_, (step, record))| (step.id.as_str(), record))
         .collect();
     if let [(_, only)] = sinks.as_slice() {
-        return Ok(match &only.result {
-            Some(result) => Answer::Result(result.clone()),
-            None => Answer::Content(only.content.clone()),
+        return Ok(match (&only.result, only.status) {
+            (Some(result), _) => Some(Answer::Result(result.clone())),
+            (None, StepStatus::Completed) => Some(Answer::Content(only.content.clone())),
+            (None, _) => None,
         });
     }
     let members: Vec<String> = sinks
@@ -151,36 +153,33 @@ fn answer(spec: &RunSpec, graph: &Graph) -> Result<Answer, StepError> {
             format!("{}:{value}", Value::from(*id))
         })
         .collect();
-    Ok(Answer::Sinks(JsonText::from_text(format!("{{{}}}", members.join(",")))))
+    Ok(Some(Answer::Sinks(JsonText::from_text(format!("{{{}}}", members.join(","))))))
 }
 
 /// Whether a run has used what it may, with work left to do.
 pub(crate) fn used_up(spec: &RunSpec, spent: &Spent) -> Option<StepError> {
     let budget = &spec.workflow.workflow.budget;
-    let max_usd = [budget.max_usd, spec.limits.max_usd].into_iter().flatten().reduce(f64::min);
-    let over = |message: String| Some(StepError::new(StepErrorClass::Budget, message));
-    if let (Some(max), Some(used)) = (max_usd, spent.cost_usd)
-        && used >= max
+    let over = |what: String, set_by: &str| {
+        let message = format!("the run has used {what}, and steps are left ({set_by})");
+        Some(StepError::new(StepErrorClass::Budget, message).hint(format!("raise {set_by}")))
+    };
+    if let (Some(MoneyLimit { usd, set_by }), Some(used)) =
+        (MoneyLimit::of(spec.limits.max_usd, &spec.workflow), spent.cost_usd)
+        && used >= usd
     {
-        return over(format!(
-            "the run has used ${used:.4} of the ${max:.4} it may spend, and steps are left"
-        ));
+        return over(format!("${used:.4} of the ${usd:.4} it may spend"), set_by);
     }
     if let Some(max) = budget.max_tokens
         && spent.usage.total >= max
     {
-        return over(format!(
-            "the run has used {} of the {max} tokens it may use, and steps are left",
-            spent.usage.total
-        ));
+        let used = spent.usage.total;
+        return over(format!("{used} of the {max} tokens it may use"), "`budget.maxTokens` of the document");
     }
     if let Some(max) = budget.max_turns
         && spent.turns >= max
     {
-        return over(format!(
-            "the run has used {} of its {max} model turns, and steps are left",
-            spent.turns
-        ));
+        let used = spent.turns;
+        return over(format!("{used} of its {max} model turns"), "`budget.maxTurns` of the document");
     }
     None
 }

@@ -103,7 +103,7 @@ impl Repeat {
         match &mut self.phase {
             Phase::Pausing => {
                 asks.cancel(self.delay_key());
-                Some(self.end(Ended::cancelled(), asks))
+                Some(self.cut_short(StepStatus::Cancelled, None, asks))
             }
             Phase::Body(body) => {
                 let ended = body.stop(&self.at, asks)?;
@@ -143,8 +143,13 @@ impl Repeat {
     fn iterated(&mut self, body: BodyEnded, asks: &mut Asks<'_>) -> Option<Ended> {
         let BodyEnded { ended, steps } = body;
         self.spent.add(&ended.spent);
-        if ended.status != StepStatus::Completed {
-            return Some(self.end(ended, asks));
+        match ended.status {
+            StepStatus::Completed => {}
+            // What earlier iterations yielded stays.
+            StepStatus::Cancelled if self.previous.is_some() => {
+                return Some(self.cut_short(StepStatus::Cancelled, None, asks));
+            }
+            _ => return Some(self.end(ended, asks)),
         }
         let record = Ended { spent: Spent::default(), ..ended }.into_record(0);
         self.remember(&record, &steps);
@@ -167,14 +172,14 @@ impl Repeat {
                 Ok(false) => {}
                 Err(error) => {
                     let what = format!("`loop.until` (iteration {})", self.number + 1);
-                    return Some(self.end(Ended::failed(scope::expression(&what, &error)), asks));
+                    let error = scope::expression(&what, &error);
+                    return Some(self.cut_short(StepStatus::Failed, Some(error), asks));
                 }
             }
         }
         let last = self.number + 1 >= rules.max_iterations;
         if self.stopping && !(last && rules.until.is_none() && rules.judge.is_none()) {
-            let ended = self.last();
-            return Some(self.end(Ended { status: StepStatus::Cancelled, ..ended }, asks));
+            return Some(self.cut_short(StepStatus::Cancelled, None, asks));
         }
         let Some(judge) = rules.judge.cloned() else { return self.next(asks) };
         let key = self.judge_key();
@@ -223,12 +228,12 @@ impl Repeat {
             tell_ended(&self.judge_key(), Some(agent.clone()), &verdict, *since, asks);
         }
         if self.stopping || verdict.status == StepStatus::Cancelled {
-            return Some(self.end(Ended::cancelled(), asks));
+            return Some(self.cut_short(StepStatus::Cancelled, None, asks));
         }
         match verdict.error {
             // Nobody else may spend either.
             Some(error) if error.class == StepErrorClass::Budget => {
-                return Some(self.end(Ended::failed(error), asks));
+                return Some(self.cut_short(StepStatus::Failed, Some(error), asks));
             }
             Some(error) => {
                 asks.tell(Notice::JudgeFailed { key: self.at.key(), iteration: self.number, error });
@@ -265,8 +270,7 @@ impl Repeat {
                 format!("the loop used up its {count} iterations: {waited_for}"),
             )
             .hint("raise `loop.maxIterations`, or loosen what ends the loop");
-            let last = self.last();
-            return Some(self.end(Ended { status: StepStatus::Failed, error: Some(error), ..last }, asks));
+            return Some(self.cut_short(StepStatus::Failed, Some(error), asks));
         }
         // Nothing of this iteration went through the port: the next one waits for a timer, even of no length, so
         // that a body without work cannot keep the run from being cancelled.
@@ -283,6 +287,12 @@ impl Repeat {
     fn done(&mut self, asks: &mut Asks<'_>) -> Ended {
         let last = self.last();
         self.end(last, asks)
+    }
+
+    /// It ends before it is done, with what its iterations have yielded.
+    fn cut_short(&mut self, status: StepStatus, error: Option<StepError>, asks: &mut Asks<'_>) -> Ended {
+        let last = self.last();
+        self.end(Ended { status, error, ..last }, asks)
     }
 
     /// What the loop leaves behind after the iterations so far.

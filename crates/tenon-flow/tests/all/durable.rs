@@ -295,6 +295,7 @@ fn kind_of(record: &TurnRecord) -> RowKind {
         TurnRecord::ToolStarted { .. } => RowKind::ToolStarted,
         TurnRecord::ToolFinished { .. } => RowKind::ToolDone,
         TurnRecord::Compacted { .. } => RowKind::Compacted,
+        TurnRecord::Stopped { .. } | TurnRecord::Withdrawn => panic!("only sessions keep {record:?}"),
     }
 }
 

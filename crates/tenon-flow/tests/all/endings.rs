@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tenon_core::Timestamp;
-use tenon_flow::{Answer, JsonText, RunLimits, RunSpec, StepErrorClass, Stopped, WorkflowStatus};
+use tenon_flow::{Answer, JsonText, MoneyLimit, RunLimits, RunSpec, StepErrorClass, Stopped, WorkflowStatus};
 
 use crate::documents::document;
 use crate::sim::{Sim, failed, said, statuses, submitted};
@@ -148,8 +148,9 @@ fn a_run_stopped_before_it_began_has_run_nothing() {
 fn a_run_ends_when_its_budget_is_used_up() {
     let table = [
         ("budget: {maxUsd: 1.0}", None, "$1.0000"),
-        ("", Some(1.0), "$1.0000"),
-        ("budget: {maxUsd: 50}", Some(1.0), "$1.0000"),
+        ("", Some(1.0), "(`the purse`)"),
+        ("budget: {maxUsd: 50}", Some(1.0), "(`the purse`)"),
+        ("budget: {maxUsd: 1}", Some(50.0), "(`budget.maxUsd` of the document)"),
         ("budget: {maxTokens: 2}", None, "2 tokens"),
         ("budget: {maxTurns: 2}", None, "2 model turns"),
     ];
@@ -158,7 +159,10 @@ fn a_run_ends_when_its_budget_is_used_up() {
         let workflow =
             document(&format!("name: w\n{budget}\noptions: {{maxConcurrency: 1}}\nsteps:\n{steps}"));
         let spec = RunSpec {
-            limits: RunLimits { max_usd, ..RunLimits::default() },
+            limits: RunLimits {
+                max_usd: max_usd.map(|usd| MoneyLimit { usd, set_by: "`the purse`" }),
+                ..RunLimits::default()
+            },
             ..RunSpec::new(workflow, "run", JsonText::of(&json!({})))
         };
         let (outcome, _) = Sim::with(spec).run(&mut |_, _| said(""));
