@@ -1,14 +1,15 @@
 //! The forward pass: tokens in, a score for every possible next token out.
 //!
-//! Matrices are `Q8_0`, activations are quantised the same way before each product, everything else is done in
+//! Matrices are packed in eight or four bits, activations in eight before each product, everything else is done in
 //! single precision. The keys and values of all tokens so far are kept, so a token is computed once.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::model::{Layer, Matrix, Model, Turning};
 use crate::pool::Pool;
-use crate::quant::{Kind, Q8_NUMBERS, dequantise};
-use crate::simd::{self, Isa, Q8Row};
+use crate::products::{Q8Row, products};
+use crate::quant::{Packing, Q8_NUMBERS, dequantise};
+use crate::simd::{self, Isa};
 
 /// Tokens of a prompt that go through the layers together: enough to use each weight often while it is near,
 /// few enough that their activations stay near too.
@@ -53,6 +54,7 @@ struct Room {
 struct Quantised {
     bytes: Vec<[i8; Q8_NUMBERS]>,
     scales: Vec<f32>,
+    eighths: Vec<f32>,
     rows: usize,
 }
 
@@ -118,7 +120,7 @@ impl Engine {
         let (table, row_bytes) = (model.bytes(&model.embedding), model.embedding.row_bytes());
         for (token, row) in batch.iter().zip(room.hidden.chunks_exact_mut(shape.width)) {
             let token = Some(*token as usize).filter(|token| *token < shape.vocabulary).unwrap_or(0);
-            dequantise(Kind::Q8_0, &table[token * row_bytes..][..row_bytes], row);
+            dequantise(model.embedding.packing.kind(), &table[token * row_bytes..][..row_bytes], row);
         }
         for (index, layer) in model.layers.iter().enumerate() {
             let heads = index * shape.kv_heads..(index + 1) * shape.kv_heads;
@@ -242,12 +244,18 @@ impl Quantised {
         self.rows = rows.len() / columns;
         self.bytes.resize(self.rows * blocks, [0; Q8_NUMBERS]);
         self.scales.resize(self.rows * blocks, 0.0);
-        simd::quantise_row(isa, rows, &mut self.bytes, &mut self.scales);
+        self.eighths.resize(self.rows * blocks, 0.0);
+        simd::quantise_row(isa, rows, &mut self.bytes, &mut self.scales, &mut self.eighths);
     }
 
     fn row(&self, row: usize) -> Q8Row<'_> {
         let blocks = self.bytes.len() / self.rows;
-        Q8Row { bytes: &self.bytes[row * blocks..][..blocks], scales: &self.scales[row * blocks..][..blocks] }
+        let range = row * blocks..(row + 1) * blocks;
+        Q8Row {
+            bytes: &self.bytes[range.clone()],
+            scales: &self.scales[range.clone()],
+            eighths: &self.eighths[range],
+        }
     }
 }
 
@@ -255,6 +263,7 @@ impl Quantised {
 struct Part<'a> {
     rows: &'a [u8],
     row_bytes: usize,
+    packing: Packing,
     out: &'a mut [f32],
 }
 
@@ -282,7 +291,9 @@ fn multiply<const M: usize>(
         let row_bytes = matrix.row_bytes();
         let rows = model.bytes(matrix).chunks(part_rows * row_bytes);
         let cut = rows.zip(products.chunks_mut(part_rows * count));
-        parts.extend(cut.map(|(rows, out)| Mutex::new(Part { rows, row_bytes, out })));
+        parts.extend(
+            cut.map(|(rows, out)| Mutex::new(Part { rows, row_bytes, packing: matrix.packing, out })),
+        );
     }
     pool.run(parts.len(), &|part| {
         part_products(isa, &mut parts[part].lock().unwrap_or_else(PoisonError::into_inner), input);
@@ -297,15 +308,19 @@ fn multiply<const M: usize>(
 }
 
 fn part_products(isa: Isa, part: &mut Part<'_>, input: &Quantised) {
-    let count = input.rows;
+    let (count, packing) = (input.rows, part.packing);
     let row = |index: usize| &part.rows[index * part.row_bytes..][..part.row_bytes];
     let rows = part.rows.len() / part.row_bytes;
     let mut first = 0;
     if count == 1 {
         let activation = input.row(0);
         while first + 4 <= rows {
-            let four =
-                simd::products(isa, std::array::from_fn::<_, 4, _>(|index| row(first + index)), [activation]);
+            let four = products(
+                isa,
+                packing,
+                std::array::from_fn::<_, 4, _>(|index| row(first + index)),
+                [activation],
+            );
             part.out[first..first + 4].copy_from_slice(four.as_flattened());
             first += 4;
         }
@@ -318,24 +333,24 @@ fn part_products(isa: Isa, part: &mut Part<'_>, input: &Quantised) {
             match (pair, token + 4 <= count) {
                 (true, true) => {
                     let [a, b] =
-                        simd::products(isa, [row(first), row(first + 1)], rows_of::<4>(input, token));
+                        products(isa, packing, [row(first), row(first + 1)], rows_of::<4>(input, token));
                     part.out[place(0)..][..4].copy_from_slice(&a);
                     part.out[place(1)..][..4].copy_from_slice(&b);
                     token += 4;
                 }
                 (false, true) => {
-                    let [a] = simd::products(isa, [row(first)], rows_of::<4>(input, token));
+                    let [a] = products(isa, packing, [row(first)], rows_of::<4>(input, token));
                     part.out[place(0)..][..4].copy_from_slice(&a);
                     token += 4;
                 }
                 (true, false) => {
-                    let [[a], [b]] = simd::products(isa, [row(first), row(first + 1)], [input.row(token)]);
+                    let [[a], [b]] = products(isa, packing, [row(first), row(first + 1)], [input.row(token)]);
                     part.out[place(0)] = a;
                     part.out[place(1)] = b;
                     token += 1;
                 }
                 (false, false) => {
-                    let [[a]] = simd::products(isa, [row(first)], [input.row(token)]);
+                    let [[a]] = products(isa, packing, [row(first)], [input.row(token)]);
                     part.out[place(0)] = a;
                     token += 1;
                 }

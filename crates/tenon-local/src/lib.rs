@@ -23,6 +23,7 @@ mod manifest;
 mod measure;
 mod model;
 mod pool;
+mod products;
 mod prompt;
 mod pull;
 mod quant;

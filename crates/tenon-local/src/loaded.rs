@@ -38,7 +38,7 @@ fn words(header: &Gguf<'_>) -> Result<(Tokenizer, ChatTemplate), GgufError> {
 }
 
 impl Loaded {
-    /// A file whose matrices are all `Q8_0`: see `store.rs`.
+    /// A file that is ready: see `store.rs`.
     pub(crate) fn open(path: &Path, threads: usize) -> Result<Loaded, LocalError> {
         let read = |error| LocalError::Read { path: path.to_owned(), error };
         let file = File::open(path).map_err(read)?;

@@ -9,7 +9,7 @@ use memmap2::Mmap;
 
 use crate::error::GgufError;
 use crate::gguf::{Gguf, Tensor};
-use crate::quant::{Kind, Q8_BYTES, Q8_NUMBERS, dequantise};
+use crate::quant::{Packing, dequantise};
 
 /// Larger than any model that fits a machine without an accelerator.
 const MAX_LAYERS: u64 = 256;
@@ -94,23 +94,25 @@ pub(crate) struct Layer {
     pub(crate) down: Matrix,
 }
 
-/// `Q8_0` rows in the file.
+/// Rows in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Matrix {
     range: Range<usize>,
+    pub(crate) packing: Packing,
     pub(crate) rows: usize,
     pub(crate) columns: usize,
 }
 
 impl Matrix {
     pub(crate) fn row_bytes(&self) -> usize {
-        self.columns / Q8_NUMBERS * Q8_BYTES
+        let kind = self.packing.kind();
+        self.columns / kind.block_numbers() * kind.block_bytes()
     }
 }
 
-/// Is every matrix stored in the one format that is computed with?
+/// Is every matrix stored in a format that is computed with?
 pub(crate) fn is_ready(file: &Gguf<'_>) -> bool {
-    file.tensors().iter().all(|tensor| tensor.dimensions.len() < 2 || tensor.kind == Kind::Q8_0)
+    file.tensors().iter().all(|tensor| tensor.dimensions.len() < 2 || Packing::of(tensor.kind).is_some())
 }
 
 impl Model {
@@ -261,10 +263,10 @@ fn tensor<'f, 'a>(file: &'f Gguf<'a>, name: &str, dimensions: &[usize]) -> Resul
 
 fn matrix(file: &Gguf<'_>, name: &str, columns: usize, rows: usize) -> Result<Matrix, GgufError> {
     let tensor = tensor(file, name, &[columns, rows])?;
-    if tensor.kind != Kind::Q8_0 {
-        return Err(GgufError::unsupported(format!("the tensor `{name}` is not stored as Q8_0")));
-    }
-    Ok(Matrix { range: tensor.range.clone(), rows, columns })
+    let packing = Packing::of(tensor.kind).ok_or_else(|| {
+        GgufError::unsupported(format!("the tensor `{name}` is stored as {:?}", tensor.kind))
+    })?;
+    Ok(Matrix { range: tensor.range.clone(), packing, rows, columns })
 }
 
 fn vector(file: &Gguf<'_>, name: &str, size: usize) -> Result<Vec<f32>, GgufError> {

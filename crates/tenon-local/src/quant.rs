@@ -1,12 +1,14 @@
 //! How the numbers of a tensor are stored, and how they are read: the block formats of GGUF files.
 //!
-//! The forward pass works on one of them, `Q8_0`: 32 numbers as signed bytes and one scale. The others are
-//! turned into it once (`requantise.rs`).
+//! The forward pass works on two of them: `Q8_0`, 32 numbers as signed bytes and one scale, and `Q4_1`, 32 numbers of
+//! four bits, a scale and a least value. The others are turned into one of these once (`requantise.rs`).
 
 /// Numbers in a block of `Q8_0`.
 pub const Q8_NUMBERS: usize = 32;
 /// A scale in half precision, then the numbers.
 pub const Q8_BYTES: usize = 2 + Q8_NUMBERS;
+/// A scale and a least value in half precision, then pairs of numbers.
+pub const Q4_BYTES: usize = 4 + Q8_NUMBERS / 2;
 /// Numbers in a block of the formats with scales of scales.
 const SUPER_NUMBERS: usize = 256;
 
@@ -73,7 +75,7 @@ impl Kind {
             Kind::F32 => 4,
             Kind::F16 | Kind::Bf16 => 2,
             Kind::Q4_0 => 18,
-            Kind::Q4_1 => 20,
+            Kind::Q4_1 => Q4_BYTES,
             Kind::Q5_0 => 22,
             Kind::Q5_1 => 24,
             Kind::Q8_0 => Q8_BYTES,
@@ -86,6 +88,38 @@ impl Kind {
     /// `None` where that is more than can be counted.
     pub fn bytes_of(self, numbers: usize) -> Option<usize> {
         (numbers / self.block_numbers()).checked_mul(self.block_bytes())
+    }
+}
+
+/// A format that is computed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Packing {
+    Eight,
+    Four,
+}
+
+impl Packing {
+    pub(crate) fn of(kind: Kind) -> Option<Packing> {
+        match kind {
+            Kind::Q8_0 => Some(Packing::Eight),
+            Kind::Q4_1 => Some(Packing::Four),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Packing::Eight => Kind::Q8_0,
+            Packing::Four => Kind::Q4_1,
+        }
+    }
+
+    /// What numbers of another format are turned into: as few bits as hold what they say.
+    pub(crate) fn best_for(kind: Kind) -> Packing {
+        match kind {
+            Kind::Q4_0 | Kind::Q4_1 | Kind::Q4K => Packing::Four,
+            _ => Packing::Eight,
+        }
     }
 }
 
@@ -125,6 +159,28 @@ pub fn quantise(numbers: &[f32], out: &mut Vec<u8>) {
     }
 }
 
+/// Writes `Q4_1` from whole blocks of a format with four bits. The numbers of four bits stay what they are.
+pub(crate) fn repack_four(kind: Kind, bytes: &[u8], out: &mut Vec<u8>) {
+    let mut block_of = |scale: f32, least: f32, pairs: &mut dyn Iterator<Item = u8>| {
+        out.extend_from_slice(&to_half(scale).to_le_bytes());
+        out.extend_from_slice(&to_half(least).to_le_bytes());
+        out.extend(pairs);
+    };
+    for block in bytes.chunks_exact(kind.block_bytes()) {
+        if kind == Kind::Q4_0 {
+            block_of(half(block, 0), -8.0 * half(block, 0), &mut block[2..].iter().copied());
+            continue;
+        }
+        for group in 0..SUPER_NUMBERS / Q8_NUMBERS {
+            let (factor, offset) = super_scales(block, group);
+            let numbers = &block[16 + group / 2 * 32..][..32];
+            let shift = group % 2 * 4;
+            let number = |index: usize| numbers[index] >> shift & 15;
+            block_of(factor, -offset, &mut (0..16).map(|index| number(index) | number(index + 16) << 4));
+        }
+    }
+}
+
 fn four_bits(scale: f32, least: f32, bits: &[u8], out: &mut [f32]) {
     for (index, byte) in bits.iter().enumerate() {
         out[index] = f32::from(byte & 15) * scale + least;
@@ -144,11 +200,8 @@ fn five_bits(scale: f32, least: f32, rest: &[u8], out: &mut [f32]) {
 
 /// Eight groups of 32 numbers, each with a scale and a least value of six bits.
 fn super_blocks(block: &[u8], high: Option<&[u8]>, bits: &[u8], out: &mut [f32]) {
-    let (scale, least) = (half(block, 0), half(block, 2));
-    let packed = &block[4..16];
     for (group, out) in out.chunks_exact_mut(32).enumerate() {
-        let (factor, offset) = six_bit_pair(packed, group);
-        let (factor, offset) = (scale * f32::from(factor), least * f32::from(offset));
+        let (factor, offset) = super_scales(block, group);
         let bytes = &bits[group / 2 * 32..][..32];
         for (index, number) in out.iter_mut().enumerate() {
             let low = if group % 2 == 0 { bytes[index] & 15 } else { bytes[index] >> 4 };
@@ -156,6 +209,11 @@ fn super_blocks(block: &[u8], high: Option<&[u8]>, bits: &[u8], out: &mut [f32])
             *number = factor * f32::from(low | fifth) - offset;
         }
     }
+}
+
+fn super_scales(block: &[u8], group: usize) -> (f32, f32) {
+    let (factor, offset) = six_bit_pair(&block[4..16], group);
+    (half(block, 0) * f32::from(factor), half(block, 2) * f32::from(offset))
 }
 
 fn six_bit_pair(packed: &[u8], group: usize) -> (u8, u8) {
@@ -299,6 +357,27 @@ mod tests {
         assert_eq!(q6k[0], 2.0 * (3.0 - 32.0));
         // The third quarter: the upper nibble, with the bits `10` above it.
         assert_eq!(q6k[64], -(f32::from(0x29_u8) - 32.0));
+    }
+
+    #[test]
+    fn four_bits_are_repacked_as_they_are() {
+        for kind in [Kind::Q4_0, Kind::Q4K] {
+            // Any bytes are numbers; the scales are made small ones.
+            let mut bytes: Vec<u8> = (0..3 * kind.block_bytes()).map(|at| (at * 89 + 31) as u8).collect();
+            for block in bytes.chunks_exact_mut(kind.block_bytes()) {
+                block[..4].copy_from_slice(&[0x11, 0x2c, 0x33, 0x28]);
+            }
+            let numbers = 3 * kind.block_numbers();
+            let (mut was, mut is, mut packed) = (vec![0.0; numbers], vec![0.0; numbers], Vec::new());
+            dequantise(kind, &bytes, &mut was);
+            repack_four(kind, &bytes, &mut packed);
+            assert_eq!(Some(packed.len()), Kind::Q4_1.bytes_of(numbers));
+            dequantise(Kind::Q4_1, &packed, &mut is);
+            let largest = was.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
+            for (was, is) in was.iter().zip(&is) {
+                assert!((was - is).abs() <= largest / 1000.0, "{kind:?} {was} {is}");
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Turns a model file into one whose matrices are all `Q8_0`, the format that is computed with. The rest of the
-//! file stays as it is, byte by byte.
+//! Turns a model file into one whose matrices are all in a format that is computed with. The rest of the file stays as
+//! it is, byte by byte.
 //!
 //! Done once for a file; the result is kept beside it or in the cache (`store.rs`).
 
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use crate::gguf::{Gguf, align_up};
-use crate::quant::{Kind, dequantise, quantise};
+use crate::quant::{Kind, Packing, dequantise, quantise, repack_four};
 
 /// Numbers that are converted at a time.
 const STEP: usize = 1 << 16;
@@ -65,10 +65,14 @@ pub(crate) fn requantise(file: &Gguf<'_>, out: &File, go_on: &mut dyn FnMut() ->
                 if !go_on() {
                     return Err(io::ErrorKind::Interrupted.into());
                 }
-                let count = bytes.len() / tensor.kind.block_bytes() * tensor.kind.block_numbers();
-                dequantise(tensor.kind, bytes, &mut numbers[..count]);
                 blocks.clear();
-                quantise(&numbers[..count], &mut blocks);
+                if kind == Kind::Q4_1 {
+                    repack_four(tensor.kind, bytes, &mut blocks);
+                } else {
+                    let count = bytes.len() / tensor.kind.block_bytes() * tensor.kind.block_numbers();
+                    dequantise(tensor.kind, bytes, &mut numbers[..count]);
+                    quantise(&numbers[..count], &mut blocks);
+                }
                 out.write_all(&blocks)?;
                 written += blocks.len();
             }
@@ -81,6 +85,7 @@ pub(crate) fn requantise(file: &Gguf<'_>, out: &File, go_on: &mut dyn FnMut() ->
 
 /// Matrices whose rows are whole blocks are converted; what is left is small.
 fn target(kind: Kind, dimensions: &[usize]) -> Kind {
-    let whole = dimensions.len() > 1 && dimensions[0].is_multiple_of(Kind::Q8_0.block_numbers());
-    if whole { Kind::Q8_0 } else { kind }
+    let best = Packing::best_for(kind).kind();
+    let whole = dimensions.len() > 1 && dimensions[0].is_multiple_of(best.block_numbers());
+    if whole { best } else { kind }
 }

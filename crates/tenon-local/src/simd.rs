@@ -1,10 +1,10 @@
-//! The inner loops: products of quantised rows, and of rows of plain numbers.
+//! The instructions this machine has, and the inner loops over rows of plain numbers.
 //!
-//! Each exists in plain Rust and, on x86-64, for two sets of instructions that are looked for at run time. All
-//! give the same sums up to rounding; a test compares them. What is multiplied with what is `forward.rs`'
-//! business.
+//! Each exists in plain Rust and, on x86-64, for instructions that are looked for at run time. All give the same
+//! sums up to rounding; a test compares them. Products of weights are `products.rs`, and what is multiplied with what
+//! is `forward.rs`' business.
 
-use crate::quant::{Q8_BYTES, Q8_NUMBERS, from_half};
+use crate::quant::Q8_NUMBERS;
 
 /// The instructions this machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,31 +34,6 @@ impl Isa {
     }
 }
 
-/// One row of activations as bytes, and a scale for every block of them.
-#[derive(Clone, Copy)]
-pub(crate) struct Q8Row<'a> {
-    pub(crate) bytes: &'a [[i8; Q8_NUMBERS]],
-    pub(crate) scales: &'a [f32],
-}
-
-/// The products of `R` rows of weights (`Q8_0` blocks) with `N` rows of activations.
-#[allow(unsafe_code, reason = "functions for instructions that not every machine has are unsafe to call")]
-pub(crate) fn products<const R: usize, const N: usize>(
-    isa: Isa,
-    weights: [&[u8]; R],
-    activations: [Q8Row<'_>; N],
-) -> [[f32; N]; R] {
-    match isa {
-        Isa::Plain => plain_products(weights, activations),
-        // SAFETY: `Isa::here` has found these instructions.
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => unsafe { x86::products_avx2(weights, activations) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Isa::Vnni => unsafe { x86::products_vnni(weights, activations) },
-    }
-}
-
 /// What one head makes of the words so far: a mean of `values`, weighed by how well each of `keys` fits `query`. `scores` is
 /// room for one number a word.
 #[allow(unsafe_code, reason = "functions for instructions that not every machine has are unsafe to call")]
@@ -78,14 +53,20 @@ pub(crate) fn attend(
     }
 }
 
-/// A row of activations as bytes with a scale for every block: each is one of 255 steps.
+/// A row of activations as bytes with a scale for every block: each is one of 255 steps. `eighths` is as in `Q8Row`.
 #[allow(unsafe_code, reason = "functions for instructions that not every machine has are unsafe to call")]
-pub(crate) fn quantise_row(isa: Isa, row: &[f32], bytes: &mut [[i8; Q8_NUMBERS]], scales: &mut [f32]) {
+pub(crate) fn quantise_row(
+    isa: Isa,
+    row: &[f32],
+    bytes: &mut [[i8; Q8_NUMBERS]],
+    scales: &mut [f32],
+    eighths: &mut [f32],
+) {
     match isa {
-        Isa::Plain => quantise_loop(row, bytes, scales),
+        Isa::Plain => quantise_loop(row, bytes, scales, eighths),
         // SAFETY: `Isa::here` has found these instructions.
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 | Isa::Vnni => unsafe { x86::quantise_avx2(row, bytes, scales) },
+        Isa::Avx2 | Isa::Vnni => unsafe { x86::quantise_avx2(row, bytes, scales, eighths) },
     }
 }
 
@@ -98,24 +79,6 @@ pub(crate) fn gated(isa: Isa, gate: &mut [f32], up: &[f32]) {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 | Isa::Vnni => unsafe { x86::gated_avx2(gate, up) },
     }
-}
-
-fn plain_products<const R: usize, const N: usize>(
-    weights: [&[u8]; R],
-    activations: [Q8Row<'_>; N],
-) -> [[f32; N]; R] {
-    weights.map(|row| {
-        activations.map(|activation| {
-            let blocks = row.chunks_exact(Q8_BYTES).zip(activation.bytes).zip(activation.scales);
-            blocks
-                .map(|((block, bytes), scale)| {
-                    let products = block[2..].iter().zip(bytes);
-                    let sum: i32 = products.map(|(a, b)| i32::from(*a as i8) * i32::from(*b)).sum();
-                    sum as f32 * from_half(u16::from_le_bytes([block[0], block[1]])) * scale
-                })
-                .sum()
-        })
-    })
 }
 
 /// Numbers that are worked on side by side: without them, the order of additions forbids it.
@@ -175,17 +138,21 @@ fn attend_loop(query: &[f32], keys: &[f32], values: &[f32], scores: &mut [f32], 
 }
 
 #[inline(always)]
-fn quantise_loop(row: &[f32], bytes: &mut [[i8; Q8_NUMBERS]], scales: &mut [f32]) {
+fn quantise_loop(row: &[f32], bytes: &mut [[i8; Q8_NUMBERS]], scales: &mut [f32], eighths: &mut [f32]) {
     let (blocks, _) = row.as_chunks::<Q8_NUMBERS>();
-    for ((block, bytes), scale) in blocks.iter().zip(bytes).zip(scales) {
+    for (((block, bytes), scale), eighth) in blocks.iter().zip(bytes).zip(scales).zip(eighths) {
         let largest = block
             .iter()
             .fold(0.0_f32, |largest, number| if number.abs() > largest { number.abs() } else { largest });
         *scale = largest / 127.0;
         let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
+        let mut sum = 0;
         for (byte, number) in bytes.iter_mut().zip(block) {
-            *byte = ((number * inverse + ROUND) - ROUND) as i32 as i8;
+            let whole = ((number * inverse + ROUND) - ROUND) as i32;
+            *byte = whole as i8;
+            sum += whole;
         }
+        *eighth = sum as f32 * *scale / 8.0;
     }
 }
 
@@ -240,15 +207,9 @@ fn exp(x: f32) -> f32 {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(
-    unsafe_code,
-    reason = "loads from pointers; each pointer is made from a slice or array of the loaded size"
-)]
 mod x86 {
-    use std::arch::x86_64::*;
-
-    use super::{Q8Row, attend_loop, gated_loop, quantise_loop};
-    use crate::quant::{Q8_BYTES, Q8_NUMBERS};
+    use super::{attend_loop, gated_loop, quantise_loop};
+    use crate::quant::Q8_NUMBERS;
 
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn attend_avx2(
@@ -262,99 +223,26 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn quantise_avx2(row: &[f32], bytes: &mut [[i8; Q8_NUMBERS]], scales: &mut [f32]) {
-        quantise_loop(row, bytes, scales);
+    pub(super) fn quantise_avx2(
+        row: &[f32],
+        bytes: &mut [[i8; Q8_NUMBERS]],
+        scales: &mut [f32],
+        eighths: &mut [f32],
+    ) {
+        quantise_loop(row, bytes, scales, eighths);
     }
 
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn gated_avx2(gate: &mut [f32], up: &[f32]) {
         gated_loop(gate, up);
     }
-
-    /// The instructions that multiply bytes want one side without signs: the signs of the weights move to the
-    /// activations. None of those is -128, so that changes no product.
-    macro_rules! products {
-        ($name:ident, $features:literal, |$bare:ident, $moved:ident| $products:expr) => {
-            #[target_feature(enable = $features)]
-            pub(super) fn $name<const R: usize, const N: usize>(
-                weights: [&[u8]; R],
-                activations: [Q8Row<'_>; N],
-            ) -> [[f32; N]; R] {
-                // Loops, not closures: what a closure does with these instructions is not inlined.
-                let mut blocks: [&[[u8; Q8_BYTES]]; R] = [&[]; R];
-                let mut bytes: [&[[i8; Q8_NUMBERS]]; N] = [&[]; N];
-                let mut scales: [&[f32]; N] = [&[]; N];
-                let mut count = usize::MAX;
-                for row in 0..R {
-                    blocks[row] = weights[row].as_chunks::<Q8_BYTES>().0;
-                    count = count.min(blocks[row].len());
-                }
-                for column in 0..N {
-                    count = count.min(activations[column].bytes.len()).min(activations[column].scales.len());
-                }
-                for row in 0..R {
-                    blocks[row] = &blocks[row][..count];
-                }
-                for column in 0..N {
-                    bytes[column] = &activations[column].bytes[..count];
-                    scales[column] = &activations[column].scales[..count];
-                }
-                let mut sums = [[_mm256_setzero_ps(); N]; R];
-                for block in 0..count {
-                    for row in 0..R {
-                        let weight: &[u8; Q8_BYTES] = &blocks[row][block];
-                        // SAFETY: 32 of the 34 bytes of a block, after the first two.
-                        let signed = unsafe { _mm256_loadu_si256(weight.as_ptr().add(2).cast()) };
-                        let bare = _mm256_abs_epi8(signed);
-                        let half = i32::from(u16::from_le_bytes([weight[0], weight[1]]));
-                        let scale = _mm256_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(half)));
-                        for column in 0..N {
-                            let activation: &[i8; Q8_NUMBERS] = &bytes[column][block];
-                            // SAFETY: the 32 bytes of the array.
-                            let loaded = unsafe { _mm256_loadu_si256(activation.as_ptr().cast()) };
-                            let ($bare, $moved) = (bare, _mm256_sign_epi8(loaded, signed));
-                            let products = $products;
-                            let factor = _mm256_mul_ps(scale, _mm256_set1_ps(scales[column][block]));
-                            sums[row][column] =
-                                _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), factor, sums[row][column]);
-                        }
-                    }
-                }
-                let mut totals = [[0.0; N]; R];
-                for row in 0..R {
-                    for column in 0..N {
-                        totals[row][column] = total(sums[row][column]);
-                    }
-                }
-                totals
-            }
-        };
-    }
-
-    products!(products_avx2, "avx2,fma,f16c", |bare, moved| _mm256_madd_epi16(
-        _mm256_maddubs_epi16(bare, moved),
-        _mm256_set1_epi16(1)
-    ));
-    products!(products_vnni, "avx2,fma,f16c,avx512vnni,avx512vl", |bare, moved| _mm256_dpbusd_epi32(
-        _mm256_setzero_si256(),
-        bare,
-        moved
-    ));
-
-    #[target_feature(enable = "avx2")]
-    fn total(sum: __m256) -> f32 {
-        let four = _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps::<1>(sum));
-        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-        _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
-    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::quant::quantise;
 
-    fn numbers(count: usize, seed: u32) -> Vec<f32> {
+    pub(crate) fn numbers(count: usize, seed: u32) -> Vec<f32> {
         let mut state = seed;
         (0..count)
             .map(|_| {
@@ -364,7 +252,7 @@ mod tests {
             .collect()
     }
 
-    fn every_isa() -> Vec<Isa> {
+    pub(crate) fn every_isa() -> Vec<Isa> {
         #[cfg(target_arch = "x86_64")]
         return match Isa::here() {
             Isa::Plain => vec![Isa::Plain],
@@ -373,40 +261,6 @@ mod tests {
         };
         #[cfg(not(target_arch = "x86_64"))]
         vec![Isa::Plain]
-    }
-
-    #[test]
-    fn every_set_of_instructions_gives_the_same_products() {
-        for columns in [32, 64, 576] {
-            let weights: Vec<Vec<u8>> = (0..2)
-                .map(|row| {
-                    let mut bytes = Vec::new();
-                    quantise(&numbers(columns, 7 + row), &mut bytes);
-                    bytes
-                })
-                .collect();
-            let activations: Vec<(Vec<[i8; 32]>, Vec<f32>)> = (0..3)
-                .map(|row| {
-                    let bytes = numbers(columns, 90 + row)
-                        .iter()
-                        .map(|number| (number * 127.0) as i8)
-                        .collect::<Vec<_>>();
-                    (bytes.as_chunks::<32>().0.to_vec(), numbers(columns / 32, 50 + row))
-                })
-                .collect();
-            let rows: [Q8Row<'_>; 3] =
-                std::array::from_fn(|row| Q8Row { bytes: &activations[row].0, scales: &activations[row].1 });
-            let expected = plain_products([&weights[0], &weights[1]], rows);
-            for isa in every_isa() {
-                let found = products(isa, [&weights[0][..], &weights[1][..]], rows);
-                for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
-                    assert!(
-                        (found - expected).abs() < 1e-3 * expected.abs().max(1.0),
-                        "{isa:?} {found} {expected}"
-                    );
-                }
-            }
-        }
     }
 
     #[test]
@@ -442,11 +296,15 @@ mod tests {
     fn rows_are_quantised_alike() {
         let row = numbers(96, 5);
         for isa in every_isa() {
-            let (mut bytes, mut scales) = (vec![[0; 32]; 3], vec![0.0; 3]);
-            quantise_row(isa, &row, &mut bytes, &mut scales);
+            let (mut bytes, mut scales, mut eighths) = (vec![[0; 32]; 3], vec![0.0; 3], vec![0.0; 3]);
+            quantise_row(isa, &row, &mut bytes, &mut scales, &mut eighths);
             for (place, number) in row.iter().enumerate() {
                 let back = f32::from(bytes[place / 32][place % 32]) * scales[place / 32];
                 assert!((number - back).abs() <= scales[place / 32] * 0.51, "{isa:?} {number} {back}");
+            }
+            for (block, eighth) in eighths.iter().enumerate() {
+                let sum: i32 = bytes[block].iter().map(|byte| i32::from(*byte)).sum();
+                assert!((sum as f32 * scales[block] - eighth * 8.0).abs() < 1e-4, "{isa:?} {eighth}");
             }
         }
     }
