@@ -32,6 +32,59 @@ pub enum FlowCommand {
         mut_args(crate::flow_usage::hide_not_taken)
     )]
     Run(FlowRunArgs),
+    /// Go on with a run that stopped or was cut off. What is done is neither paid for nor done again
+    #[command(override_usage = "tenon flow resume [OPTIONS] RUN [FILE]")]
+    Resume(FlowResumeArgs),
+    /// List runs, the latest first
+    List {
+        /// How many at most
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        limit: usize,
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+    },
+    /// Show a run: its steps, how they stand, what they used
+    Show {
+        /// The run's id, or the beginning of it
+        run: String,
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// Also prompts, answers and results
+        #[arg(long)]
+        payloads: bool,
+    },
+    /// Stop a run, also one of another process
+    Cancel {
+        /// The run's id, or the beginning of it
+        run: String,
+    },
+    /// Delete runs and everything that is kept of them
+    Delete {
+        /// Ids, or the beginnings of ids
+        #[arg(required = true, value_name = "RUN")]
+        runs: Vec<String>,
+    },
+    /// Print everything that is kept of a run, one JSON object on each line. It holds prompts, answers and results
+    Export {
+        /// The run's id, or the beginning of it
+        run: String,
+    },
+}
+
+/// Words are the run and, where it is another one now, its document.
+#[derive(Debug, Args)]
+pub struct FlowResumeArgs {
+    /// Go on with the document as it is now, and run again what it changes
+    #[arg(long, help_heading = "Workflow")]
+    pub accept_changes: bool,
+    /// Go on with the document that the run began with, whatever has become of it
+    #[arg(long, conflicts_with = "accept_changes", help_heading = "Workflow")]
+    pub pinned: bool,
+    /// Steps at a time, where the document does not say [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Workflow")]
+    pub max_concurrency: Option<u32>,
+    #[command(flatten)]
+    pub run: Box<RunArgs>,
 }
 
 /// Words are the document and what every step is to know.
@@ -49,7 +102,7 @@ pub struct FlowRunArgs {
     /// Steps at a time, where the document does not say [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Workflow")]
     pub max_concurrency: Option<u32>,
-    /// Keep nothing of the run on disk; in this version no run is kept
+    /// Keep nothing of the run on disk: it cannot be resumed
     #[arg(long, help_heading = "Workflow")]
     pub no_journal: bool,
     #[arg(long, hide = true)]

@@ -1,4 +1,4 @@
-//! `tenon flow validate` and `tenon flow plan`: documents are checked and drawn without a model, a key or a session.
+//! `tenon flow`: which of its commands. Here are `validate` and `plan`: documents are checked and drawn without a model, a key or a session.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,19 @@ use tenon_flow::{Diagnostic, Drawing, LoadError, LoadOptions, LoadedWorkflow, Pl
 use crate::flow_args::{FlowCommand, PlanFormat, ReportFormat};
 use crate::manual::print;
 use crate::stderr::{Level, Reporter, line};
-use crate::{flow_run, surroundings, sys};
+use crate::{flow_run, flow_runs, surroundings, sys};
 
 pub fn main(command: FlowCommand) -> u8 {
     match command {
         FlowCommand::Validate { files, format } => validate(&files, format),
         FlowCommand::Plan { file, format } => plan(&file, format),
         FlowCommand::Run(args) => flow_run::main(args),
+        FlowCommand::Resume(args) => flow_run::resume(args),
+        FlowCommand::List { limit, format } => flow_runs::list(limit, format),
+        FlowCommand::Show { run, format, payloads } => flow_runs::show(&run, format, payloads),
+        FlowCommand::Cancel { run } => flow_runs::cancel(&run),
+        FlowCommand::Delete { runs } => flow_runs::delete(&runs),
+        FlowCommand::Export { run } => flow_runs::export(&run),
     }
 }
 
@@ -45,6 +51,32 @@ pub fn load_options() -> LoadOptions {
         });
     }
     options
+}
+
+/// A document that is to be run; `file` is how it was called.
+pub fn read_document(path: &Path, file: &Path, reporter: Reporter) -> Result<LoadedWorkflow, Failure> {
+    let flow = load(path, &load_options()).map_err(|error| match &error {
+        LoadError::Unreadable { .. } => Failure::new(ErrorClass::Input, error.to_string()),
+        LoadError::Invalid(found) => {
+            found.iter().for_each(|problem| line(&problem.to_string()));
+            not_valid(file, found)
+        }
+    })?;
+    flow.warnings.iter().for_each(|warning| reporter.note(&warning.to_string()));
+    Ok(flow)
+}
+
+/// What is wrong with it was told line by line.
+fn not_valid(file: &Path, found: &[Diagnostic]) -> Failure {
+    let errors: Vec<&Diagnostic> = found.iter().filter(|problem| problem.is_error()).collect();
+    let (count, plural) = (errors.len(), if errors.len() == 1 { "" } else { "s" });
+    let first = errors
+        .first()
+        .map(|first| format!(", the first in line {} of `{}`", first.line, first.file.display()));
+    let file = file.display();
+    let message = format!("`{file}` is not valid: {count} problem{plural}{}", first.unwrap_or_default());
+    Failure::new(ErrorClass::Config, message)
+        .hint(format!("`tenon flow validate {file}` shows everything that is wrong"))
 }
 
 fn before(name: &str) -> &str {

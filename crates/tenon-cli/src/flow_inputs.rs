@@ -38,6 +38,19 @@ pub fn read(asked: &Asked, flow: &LoadedWorkflow, started_in: &Path) -> Result<J
     Ok(JsonText::from(checked))
 }
 
+/// The inputs of a run that goes on, for a document that may have changed.
+pub fn again(inputs: &JsonText, flow: &LoadedWorkflow) -> Result<JsonText, Failure> {
+    const HINT: &str = "a run keeps the inputs it began with; begin another run for other inputs";
+    match &flow.inputs {
+        Some(schema) => schema.check(inputs.as_str()).map(JsonText::from).map_err(|rejection| {
+            let told = rejection.told().replace('\n', "; ");
+            bad(format!("the run's inputs do not fit the document as it is now: {told}"), HINT)
+        }),
+        None if inputs.to_value().as_object().is_none_or(Map::is_empty) => Ok(inputs.clone()),
+        None => Err(bad("the document has no inputs any more, and the run has some", HINT)),
+    }
+}
+
 fn whole(given: Option<&str>, started_in: &Path) -> Result<Map<String, Value>, Failure> {
     let Some(given) = given else { return Ok(Map::new()) };
     let text = match given.trim().strip_prefix('@') {

@@ -89,7 +89,9 @@ impl Progress {
         match &event.data {
             FlowEventData::WorkflowStart(start) => {
                 let plural = if start.total == 1 { "" } else { "s" };
-                self.say(&mut state, &format!("workflow `{}`: {} step{plural}", start.name, start.total));
+                let resumed = if start.resumed { ", resumed" } else { "" };
+                let said = format!("workflow `{}`: {} step{plural}{resumed}", start.name, start.total);
+                self.say(&mut state, &said);
             }
             FlowEventData::StepStart(start) => {
                 let counted = start.items.or(start.max_iterations).map(|of| (0, of));
@@ -115,6 +117,11 @@ impl Progress {
                 state.running.remove(step);
                 if self.is_told(step) || report.status != StepStatus::Completed {
                     self.say(&mut state, &ended(step, report));
+                }
+            }
+            FlowEventData::StepRestored(report) => {
+                if self.is_told(step) {
+                    self.say(&mut state, &format!("step {step}: {} before", report.status.name()));
                 }
             }
             FlowEventData::StepSkipped(skipped) => {

@@ -1,4 +1,4 @@
-//! `tenon flow run`: a document, its inputs and its surroundings put together, run, and shown.
+//! `tenon flow run` and `resume`: a document, its inputs and its surroundings put together, run, and shown.
 //!
 //! What steps are made of comes from the plan of a single run (`plan.rs`), so flags and settings mean the same. Which flags a
 //! workflow takes is in `flow_usage.rs`, what its inputs are in `flow_inputs.rs`, what is shown while it runs in
@@ -10,35 +10,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_agent::{Agent, AgentTemplate, Audience, NamedModel, Stop};
-use tenon_config::{ChoiceError, Loaded, ModelFlags, choose_model};
-use tenon_core::{ErrorClass, Failure, Id, IdSource, NoClient, NoSink, Price, Rates};
+use tenon_config::{ChoiceError, Loaded, ModelFlags, Settings, choose_model};
+use tenon_core::{ErrorClass, Failure, Id, IdSource, NoClient, NoSink, Price, Rates, Secrets, Timestamp};
 use tenon_flow::{
-    Diagnostic, FlowEmitter, FlowSink, FolderTools, JsonText, LoadError, LoadedWorkflow, ModelPrice,
-    ModelWish, MoneyLimit, Report, RunLimits, RunSpec, Spent, StepModels, StepParts, StopRun,
-    WorkflowOutcome, WorkflowStatus, Worktrees, load, unusable_tools,
+    Entry, FlowEmitter, FlowSink, FolderTools, Given, Journal, JournalError, JournalLog, JsonText,
+    LoadedWorkflow, ModelPrice, ModelWish, MoneyLimit, NewDocument, NewRun, NoLog, Past, Report, Resumed,
+    RowKind, RunLimits, RunSpec, Segment, Spent, StepLog, StepModels, StepParts, StopRun, WorkflowOutcome,
+    WorkflowStatus, Worktrees, show_again, unusable_tools,
 };
 use tenon_tools::SessionSource;
 use tenon_wire::Format;
 
 use crate::args::{OutputFormat, RunArgs};
 use crate::exit_code::exit_code_of_flow;
-use crate::flow_args::FlowRunArgs;
+use crate::flow_args::{FlowResumeArgs, FlowRunArgs};
+use crate::flow_command::read_document;
+use crate::flow_journal::Kept;
 use crate::flow_output::FlowOutput;
 use crate::flow_progress::Progress;
-use crate::flow_usage::{self, Asked, Task};
+use crate::flow_resume::{Changed, Continued, Found};
+use crate::flow_usage::{self, Asked, Keep, Resume, Task};
 use crate::goal::{Made, Maker};
-use crate::goal_args::GoalTask;
+use crate::goal_args::{GoalTask, Then};
 use crate::goal_file::PlanFile;
 use crate::model::Connections;
 use crate::plan::{AskedBy, Identity, Plan, Planned};
 use crate::session::Origin;
 use crate::stderr::Reporter;
 use crate::stdin::{self, Piped};
-use crate::stdout::Stdout;
+use crate::stdout::{Stdout, Written};
 use crate::telemetry::Telemetry;
 use crate::work_folder::WorkFolders;
 use crate::{
-    cli_settings, client_marks, flow_command, flow_hooks, flow_inputs, money, run, signals, surroundings,
+    cli_settings, client_marks, flow_hint, flow_hooks, flow_inputs, flow_journal, flow_resume, money, run,
+    signals, surroundings,
 };
 
 /// Digits of a run's id that are random.
@@ -50,6 +55,13 @@ pub fn main(args: FlowRunArgs) -> u8 {
         Err(error) => return run::usage_error_of("tenon flow run", &error),
     };
     start(asked)
+}
+
+pub fn resume(args: FlowResumeArgs) -> u8 {
+    match flow_usage::check_resume(args) {
+        Ok(asked) => start(asked),
+        Err(error) => run::usage_error_of("tenon flow resume", &error),
+    }
 }
 
 /// What was asked for is in order, so it begins.
@@ -68,7 +80,7 @@ pub fn start(asked: Asked) -> u8 {
     code
 }
 
-async fn run_flow(asked: Asked, reporter: Reporter) -> u8 {
+async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
     let stop = Stop::default();
     signals::listen(stop.clone());
     let ids = match identity() {
@@ -78,7 +90,8 @@ async fn run_flow(asked: Asked, reporter: Reporter) -> u8 {
             return failure.exit_code();
         }
     };
-    let run_id = asked.run_id.clone().unwrap_or_else(|| run_id_of(ids.session));
+    let source = Source::of(&mut asked);
+    let run_id = run_id(&asked, &source, ids.session);
     reporter.note(&format!("run: {run_id}"));
     let stdout = Arc::new(Stdout::for_lines(reporter, stop.clone()));
     let progress = Arc::new(Progress::new(reporter));
@@ -91,15 +104,24 @@ async fn run_flow(asked: Asked, reporter: Reporter) -> u8 {
     let telemetry = Telemetry::start(&asked.run, settings, &here, &ids, &mut warnings);
     let surrounding = Surrounding { stop: &stop, reporter, ids: &ids, telemetry: &telemetry };
     let mut spent = Spent::default();
-    let prepared = match loaded {
-        Ok(loaded) => prepare(&asked, loaded, &run_id, &surrounding, &mut warnings, &mut spent).await,
-        Err(failure) => Err(failure),
+    let prepared = match (source, loaded) {
+        (Ok(source), Ok(loaded)) => match source.again(&asked, &events) {
+            Ok(Some(outcome)) => Ok(Ready::Over(Box::new(outcome))),
+            Ok(None) => {
+                prepare(&asked, source, loaded, &run_id, &surrounding, &mut warnings, &mut spent).await
+            }
+            Err(failure) => Err(failure),
+        },
+        (Err(failure), _) | (_, Err(failure)) => Err(failure),
     };
     let ended = match prepared {
         Ok(Ready::Run(prepared)) => prepared.go(events, &stop, &progress).await,
         Ok(Ready::Print(document)) => {
             stdout.last_line(document.into_bytes());
-            Ended { failure: None, status: WorkflowStatus::Completed, outcome: None }
+            Ended { failure: None, status: WorkflowStatus::Completed, outcome: None, spec: None }
+        }
+        Ok(Ready::Over(outcome)) => {
+            Ended { failure: None, status: outcome.status, outcome: Some(*outcome), spec: None }
         }
         Err(failure) => {
             warnings.iter().for_each(|warning| reporter.warn(warning));
@@ -108,14 +130,61 @@ async fn run_flow(asked: Asked, reporter: Reporter) -> u8 {
                 _ => WorkflowStatus::Failed,
             };
             output.failed_early(&events, Report::failed_early(&run_id, &failure, status, &spent));
-            Ended { failure: Some(failure), status, outcome: None }
+            Ended { failure: Some(failure), status, outcome: None, spec: None }
         }
     };
     let written = stdout.finish();
     progress.finish(ended.outcome.as_ref());
+    ended.hint(&run_id, &written);
     let code = exit_code_of_flow(ended.status, ended.failure.as_ref(), &written);
     telemetry.finish(reporter).await;
     code
+}
+
+/// Where a run comes from, and where it is kept. Known before anything is read.
+struct Source {
+    journal: Option<Journal>,
+    found: Option<Found>,
+}
+
+impl Source {
+    /// A run that goes on does so in its own folder, with the model that it was given.
+    fn of(asked: &mut Asked) -> Result<Source, Failure> {
+        let here = surroundings::collect(asked.run.cwd.as_deref());
+        match (&asked.task, asked.keep) {
+            (Task::Resume(resume), _) => {
+                let journal = flow_journal::existing(&here)?;
+                let found = flow_resume::find(journal.as_ref(), &resume.run)?;
+                flow_resume::restore_flags(&mut asked.run, &found.given);
+                asked.run.cwd = Some(PathBuf::from(&found.stored.run.cwd));
+                Ok(Source { journal, found: Some(found) })
+            }
+            (Task::Goal(task), _) if task.then == Then::Print => Ok(Source { journal: None, found: None }),
+            (_, Keep::Nothing) => Ok(Source { journal: None, found: None }),
+            (_, Keep::Journal) => Ok(Source { journal: Some(flow_journal::open(&here)?), found: None }),
+        }
+    }
+
+    /// A run that had completed, told once more.
+    fn again(&self, asked: &Asked, events: &FlowEmitter) -> Result<Option<WorkflowOutcome>, Failure> {
+        let (Task::Resume(resume), Some(found)) = (&asked.task, &self.found) else { return Ok(None) };
+        if !flow_resume::is_shown_again(found, resume) {
+            return Ok(None);
+        }
+        let flow = Arc::new(flow_resume::pinned(found)?);
+        let spec = RunSpec::new(flow, &found.stored.run.id, found.given.inputs.clone());
+        let past = Past::of(&found.stored).map_err(|error| flow_journal::failure(&error))?;
+        Ok(show_again(&spec, &past, events))
+    }
+}
+
+fn run_id(asked: &Asked, source: &Result<Source, Failure>, session: Id) -> String {
+    match (&asked.task, source) {
+        (_, Ok(Source { found: Some(found), .. })) => found.stored.run.id.clone(),
+        // Nothing is known of a run that is not there but what it was called.
+        (Task::Resume(Resume { run, .. }), _) if flow_usage::is_run_id(run) => run.clone(),
+        _ => asked.run_id.clone().unwrap_or_else(|| run_id_of(session)),
+    }
 }
 
 /// What is there whatever the document says.
@@ -131,6 +200,8 @@ enum Ready {
     Run(Box<Prepared>),
     /// There was only a plan to be made.
     Print(String),
+    /// It was all done before.
+    Over(Box<WorkflowOutcome>),
 }
 
 /// A run that is about to begin.
@@ -138,6 +209,8 @@ struct Prepared {
     spec: RunSpec,
     parts: StepParts,
     planned: Rest,
+    log: Arc<dyn StepLog>,
+    kept: Option<Kept>,
 }
 
 /// What is run: it is there, or a model is to write it.
@@ -192,11 +265,27 @@ struct Ended {
     /// Why it ended as it did, when that was not up to the steps.
     failure: Option<Failure>,
     outcome: Option<WorkflowOutcome>,
+    /// Of a run that is kept, and so can be gone on with.
+    spec: Option<RunSpec>,
+}
+
+impl Ended {
+    /// How to go on with a run that is not done, or to have the result of one that nobody could read.
+    fn hint(&self, run_id: &str, written: &Written) {
+        match (&self.spec, &self.outcome) {
+            (Some(spec), Some(outcome)) if self.status != WorkflowStatus::Completed => {
+                flow_hint::tell(run_id, spec, outcome);
+            }
+            (Some(_), Some(_)) if !matches!(written, Written::All) => flow_hint::tell_unread(run_id),
+            _ => {}
+        }
+    }
 }
 
 /// Everything that can be wrong is found here, before the first model call.
 async fn prepare(
     asked: &Asked,
+    source: Source,
     mut loaded: Loaded,
     run_id: &str,
     around: &Surrounding<'_>,
@@ -205,10 +294,25 @@ async fn prepare(
 ) -> Result<Ready, Failure> {
     let started_in = surroundings::started_in();
     let here = surroundings::collect(asked.run.cwd.as_deref());
-    let scratch = std::env::temp_dir().join(format!("tenon-{}", around.ids.source.next()));
+    let scratch = match (&source.journal, flow_journal::folder(&here, run_id)) {
+        // A step that was cut off goes on in the copy that it had.
+        (Some(_), Some(folder)) => folder,
+        _ => std::env::temp_dir().join(format!("tenon-{}", around.ids.source.next())),
+    };
+    let settings = loaded.settings.clone();
+    let mut continued = None;
     let (document, inputs, context) = match &asked.task {
+        Task::Resume(resume) => {
+            let unknown = || flow_journal::failure(&JournalError::Unknown { id: resume.run.clone() });
+            let found = source.found.as_ref().ok_or_else(unknown)?;
+            let document = flow_resume::document(found, resume, &started_in, around.reporter)?;
+            let inputs = flow_inputs::again(&found.given.inputs, &document.flow)?;
+            let flow = Arc::clone(&document.flow);
+            continued = Some(document);
+            (Document::Read(flow), inputs, found.given.context.clone())
+        }
         Task::Document(file) => {
-            let flow = read_document(&started_in, file, around.reporter)?;
+            let flow = read_document(&started_in.join(file), file, around.reporter)?;
             let inputs = flow_inputs::read(asked, &flow, &started_in)?;
             let context = context(asked, HasTask::Yes, around.stop, warnings).await?;
             (Document::Read(Arc::new(flow)), inputs, context)
@@ -269,10 +373,12 @@ async fn prepare(
         mirror: None,
         other_models: named.clone(),
     };
+    let mut kit = None;
     let mcp_start = plan.loaded.settings.timeouts.mcp_start();
     let Planned {
         mut agent, ending, mcp, connections, recorder, own_tools, folders, subagents, memory, ..
-    } = plan.planned(warnings, &mut None).await?;
+    } = plan.planned(warnings, &mut kit).await?;
+    let secrets = kit.map(|kit| kit.secrets).unwrap_or_default();
     // What is listed, or planned with, has to be there by now.
     let starting = around.stop.cancel().run_until_cancelled(mcp.ready(mcp_start)).await;
     starting.iter().flatten().for_each(|warning| around.reporter.warn(warning));
@@ -299,7 +405,7 @@ async fn prepare(
         models: Arc::new(models),
         memory,
         subagents,
-        context,
+        context: context.clone(),
         worktrees: Some(worktrees),
         fail_on_denied: args.fail_on_denied,
         trace: around.telemetry.trace(),
@@ -315,7 +421,7 @@ async fn prepare(
             let maker = Maker { task, goal: &goal, context, parts: &parts, file, format, stop, reporter };
             let made = match maker.make(spent).await {
                 Ok(Made::Approved { file, took }) => {
-                    let flow = read_document(&started_in, file.path(), reporter);
+                    let flow = read_document(file.path(), file.path(), reporter);
                     file.put_away();
                     flow.map(|flow| (flow, took))
                 }
@@ -329,11 +435,74 @@ async fn prepare(
         }
     };
     wall_time = wall_time.map(|time| time.saturating_sub(before));
-    let mut spec = RunSpec::new(flow, run_id, inputs);
+    let mut spec = RunSpec::new(flow, run_id, inputs.clone());
     spec.before = *spent;
     spec.limits =
         RunLimits { max_concurrency: asked.max_concurrency, wall_time_ms: wall_time.map(millis), max_usd };
-    Ok(Ready::Run(Box::new(Prepared { spec, parts, planned })))
+    // The last thing before the run, so that one that never began leaves nothing behind.
+    let given = Given { inputs, context, kept: flow_resume::kept_flags(&asked.run) };
+    let keeping = Keeping { journal: source.journal, continued, given, secrets, settings: &settings };
+    match keeping.start(&spec, &parts).await {
+        Ok((log, kept)) => Ok(Ready::Run(Box::new(Prepared { spec, parts, planned, log, kept }))),
+        Err(failure) => Err(planned.instead_of_run(failure).await),
+    }
+}
+
+/// What a run needs to be kept.
+struct Keeping<'a> {
+    journal: Option<Journal>,
+    continued: Option<Continued>,
+    given: Given,
+    secrets: Secrets,
+    settings: &'a Settings,
+}
+
+impl Keeping<'_> {
+    /// Begins the run in the journal, or takes it up again.
+    async fn start(
+        self,
+        spec: &RunSpec,
+        parts: &StepParts,
+    ) -> Result<(Arc<dyn StepLog>, Option<Kept>), Failure> {
+        let Keeping { journal, continued, given, secrets, settings } = self;
+        let Some(journal) = journal else { return Ok((Arc::new(NoLog), None)) };
+        let failed = |error: JournalError| flow_journal::failure(&error);
+        let root = Arc::clone(&spec.workflow);
+        let id = spec.place.segments().first().map(Segment::id).unwrap_or_default();
+        let (lease, log) = match continued {
+            None => {
+                let NewDocument { name, hash, document } = flow_resume::new_document(&root)?;
+                let run = NewRun {
+                    id: id.to_owned(),
+                    name,
+                    document_hash: hash,
+                    document: secrets.hide(&document).into_owned(),
+                    inputs: secrets.hide(&given.to_json()).into_owned(),
+                    cwd: parts.template.info.cwd.display().to_string(),
+                };
+                let lease = Arc::new(journal.begin(run).await.map_err(failed)?);
+                if spec.before != Spent::default() {
+                    // What it cost to make the document is not any step's.
+                    let payload = serde_json::to_string(&spec.before).unwrap_or_default();
+                    let (key, at) = (spec.place.to_string(), Timestamp::now());
+                    let entry = Entry { key, kind: RowKind::Spent, at, payload };
+                    lease.append(vec![entry]).await.map_err(failed)?;
+                }
+                (Arc::clone(&lease), JournalLog::new(lease, root, secrets))
+            }
+            Some(Continued { instead, changed, .. }) => {
+                let (lease, stored) = journal.take(id).await.map_err(failed)?;
+                let (lease, mut past) = (Arc::new(lease), Past::of(&stored).map_err(failed)?);
+                if changed == Changed::Yes {
+                    past.fit(spec);
+                }
+                let resumed = Resumed { past, models: parts.template.models.clone(), document: instead };
+                let log = JournalLog::resume(Arc::clone(&lease), root, secrets, resumed);
+                (lease, log.await.map_err(failed)?)
+            }
+        };
+        Ok((Arc::new(log), Some(Kept::new(journal, lease, settings))))
+    }
 }
 
 /// What only the parts of a run know: tools that steps list, keys for the models they name, whether the budget can be kept, and
@@ -362,11 +531,21 @@ async fn last_checks(
 
 impl Prepared {
     async fn go(self, events: Arc<FlowEmitter>, stop: &Stop, progress: &Arc<Progress>) -> Ended {
-        let Prepared { spec, parts, planned } = self;
+        let Prepared { spec, parts, planned, log, kept } = self;
         let stop_run = StopRun { stop: stop.clone(), ..StopRun::default() };
         let ticking = tokio::spawn(Arc::clone(progress).tick());
-        let outcome = tenon_flow::run(spec, parts, events, Arc::new(tenon_flow::NoLog), stop_run).await;
+        let cancelling = kept
+            .as_ref()
+            .map(|kept| tokio::spawn(Kept::stop_when_cancelled(Arc::clone(&kept.lease), stop.clone())));
+        let outcome = tenon_flow::run(spec.clone(), parts, events, log, stop_run).await;
         ticking.abort();
+        if let Some(cancelling) = cancelling {
+            cancelling.abort();
+        }
+        let spec = kept.is_some().then_some(spec);
+        if let Some(kept) = kept {
+            kept.finish(&outcome, planned.reporter).await;
+        }
         let Rest { ending, hooks, recorder, reporter, scratch, _registry, .. } = planned;
         let mut failure = (outcome.status == WorkflowStatus::Cancelled).then(|| stop.failure());
         let mut status = outcome.status;
@@ -377,7 +556,7 @@ impl Prepared {
         flow_hooks::at_end(&hooks, status, stop, reporter).await;
         ending.mcp.stop().await;
         remove_empty(&scratch);
-        Ended { status, failure, outcome: Some(outcome) }
+        Ended { status, failure, outcome: Some(outcome), spec }
     }
 }
 
@@ -394,31 +573,6 @@ fn can_be_used(flow: &LoadedWorkflow, agent: &Agent) -> Result<(), Failure> {
         )
         .hint(unusable.hint)),
     }
-}
-
-fn read_document(started_in: &Path, file: &Path, reporter: Reporter) -> Result<LoadedWorkflow, Failure> {
-    let flow = load(&started_in.join(file), &flow_command::load_options()).map_err(|error| match &error {
-        LoadError::Unreadable { .. } => Failure::new(ErrorClass::Input, error.to_string()),
-        LoadError::Invalid(found) => {
-            found.iter().for_each(|problem| crate::stderr::line(&problem.to_string()));
-            not_valid(file, found)
-        }
-    })?;
-    flow.warnings.iter().for_each(|warning| reporter.note(&warning.to_string()));
-    Ok(flow)
-}
-
-/// What is wrong with it was told line by line.
-fn not_valid(file: &Path, found: &[Diagnostic]) -> Failure {
-    let errors: Vec<&Diagnostic> = found.iter().filter(|problem| problem.is_error()).collect();
-    let (count, plural) = (errors.len(), if errors.len() == 1 { "" } else { "s" });
-    let first = errors
-        .first()
-        .map(|first| format!(", the first in line {} of `{}`", first.line, first.file.display()));
-    let file = file.display();
-    let message = format!("`{file}` is not valid: {count} problem{plural}{}", first.unwrap_or_default());
-    Failure::new(ErrorClass::Config, message)
-        .hint(format!("`tenon flow validate {file}` shows everything that is wrong"))
 }
 
 /// What every step is to know: stdin, then the words after the document.

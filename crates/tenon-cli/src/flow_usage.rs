@@ -1,11 +1,11 @@
-//! Which flags `tenon flow run` takes: those of a run that mean the same for every step, and its own. Everything else is
+//! Which flags `tenon flow run` and `resume` take: those of a run that mean the same for every step, and its own. Everything else is
 //! refused, with a word on where it belongs.
 
 use std::path::PathBuf;
 
-use crate::args::{InputFormat, OutputFormat, RunArgs, Switch};
+use crate::args::{InputFormat, OutputFormat, RunArgs, StdinMode, Switch};
 use crate::dialect::Hints;
-use crate::flow_args::FlowRunArgs;
+use crate::flow_args::{FlowResumeArgs, FlowRunArgs};
 use crate::goal_args::GoalTask;
 use crate::usage::{self, Situation, UsageError};
 
@@ -20,6 +20,7 @@ pub struct Asked {
     pub input: Vec<String>,
     pub inputs: Option<String>,
     pub run_id: Option<String>,
+    pub keep: Keep,
     pub max_concurrency: Option<u32>,
     pub format: OutputFormat,
     /// Without the words.
@@ -32,6 +33,34 @@ pub enum Task {
     Document(PathBuf),
     /// A document that is yet to be made.
     Goal(GoalTask),
+    /// A run that goes on.
+    Resume(Resume),
+}
+
+/// Whether a run can be gone on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    Journal,
+    Nothing,
+}
+
+/// A run that goes on.
+#[derive(Clone, Debug)]
+pub struct Resume {
+    /// The beginning of its id.
+    pub run: String,
+    pub file: Option<PathBuf>,
+    pub document: WhichDocument,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhichDocument {
+    /// It is the same, or nothing is run.
+    Same,
+    /// As it is now.
+    Accepted,
+    /// As the run began with it.
+    Pinned,
 }
 
 const COMMAND: &str = "tenon flow run";
@@ -54,7 +83,7 @@ pub fn take_apart(
     command: &str,
     task: impl FnOnce(Vec<String>) -> Result<(Task, Option<String>), UsageError>,
 ) -> Result<Asked, UsageError> {
-    let FlowRunArgs { input, inputs, run_id, max_concurrency, no_journal: _, coordinator, run } = args;
+    let FlowRunArgs { input, inputs, run_id, max_concurrency, no_journal, coordinator, run } = args;
     let mut run = *run;
     if coordinator {
         return Err(UsageError::new("`--coordinator` is not in this version"));
@@ -63,6 +92,8 @@ pub fn take_apart(
         check_run_id(id)?;
     }
     refuse_flags_of_single_runs(&run, command)?;
+    // Both flags say that nothing is to be left on the disk.
+    let keep = if no_journal || run.no_session { Keep::Nothing } else { Keep::Journal };
     let format = match run.output_format.unwrap_or(OutputFormat::Text) {
         OutputFormat::StreamChunkJson => {
             return Err(UsageError::new("a workflow has no `--output-format stream-chunk-json`")
@@ -78,16 +109,60 @@ pub fn take_apart(
     words.retain(|word| word != "-");
     let (task, context) = task(words)?;
     check_rest(&run)?;
-    Ok(Asked { task, context, reads_stdin, input, inputs, run_id, max_concurrency, format, run })
+    Ok(Asked { task, context, reads_stdin, input, inputs, run_id, keep, max_concurrency, format, run })
+}
+
+const RESUME: &str = "tenon flow resume";
+
+pub fn check_resume(args: FlowResumeArgs) -> Result<Asked, UsageError> {
+    let FlowResumeArgs { accept_changes, pinned, max_concurrency, run } = args;
+    refuse_what_is_pinned(&run)?;
+    let args = FlowRunArgs {
+        input: Vec::new(),
+        inputs: None,
+        run_id: None,
+        max_concurrency,
+        no_journal: false,
+        coordinator: false,
+        run,
+    };
+    take_apart(args, RESUME, |words| {
+        let (run, file) = match words.as_slice() {
+            [run] => (run.clone(), None),
+            [run, file] => (run.clone(), Some(PathBuf::from(file))),
+            [] => {
+                return Err(UsageError::new("`tenon flow resume` needs a run")
+                    .hint("`tenon flow resume RUN [FILE]`; `tenon flow list` shows the runs there are"));
+            }
+            _ => {
+                return Err(UsageError::new("`tenon flow resume` takes a run and, at most, a document")
+                    .hint("a run keeps the context it began with"));
+            }
+        };
+        let document = match (accept_changes, pinned) {
+            (true, _) => WhichDocument::Accepted,
+            (false, true) if file.is_some() => {
+                let message = "`--pinned` goes on with the run's own document, and a file is named";
+                return Err(UsageError::new(message));
+            }
+            (false, true) => WhichDocument::Pinned,
+            (false, false) => WhichDocument::Same,
+        };
+        Ok((Task::Resume(Resume { run, file, document }), None))
+    })
 }
 
 fn check_run_id(id: &str) -> Result<(), UsageError> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if (1..=64).contains(&id.len()) && id.chars().all(legal) {
+    if is_run_id(id) {
         return Ok(());
     }
     Err(UsageError::new(format!("`--run-id {id}` cannot be a run's id"))
         .hint("it takes 1 to 64 letters, digits, `_` and `-`"))
+}
+
+pub fn is_run_id(id: &str) -> bool {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    (1..=64).contains(&id.len()) && id.chars().all(legal)
 }
 
 /// Flags of a single run that a workflow does not take, and what does instead.
@@ -152,9 +227,24 @@ fn refuse_flags_of_single_runs(run: &RunArgs, command: &str) -> Result<(), Usage
         _ => false,
     };
     match NOT_TAKEN.iter().find(|(flag, _)| is_given(flag)) {
-        Some((flag, hint)) => {
-            Err(UsageError::new(format!("`{command}` does not take `--{flag}`")).hint(*hint))
-        }
+        Some((flag, hint)) => Err(not_taken(flag, hint, command)),
+        None => Ok(()),
+    }
+}
+
+fn not_taken(flag: &str, hint: &str, command: &str) -> UsageError {
+    UsageError::new(format!("`{command}` does not take `--{flag}`")).hint(hint)
+}
+
+/// Flags of a run that begins, which one that goes on has no use for.
+fn refuse_what_is_pinned(run: &RunArgs) -> Result<(), UsageError> {
+    let pinned = [
+        ("cwd", run.cwd.is_some(), "a run stays in the folder it began in"),
+        ("no-session", run.no_session, "what is resumed is kept"),
+        ("stdin", run.stdin != StdinMode::Auto, "a run keeps the context it began with"),
+    ];
+    match pinned.iter().find(|(_, is_given, _)| *is_given) {
+        Some((flag, _, hint)) => Err(not_taken(flag, hint, RESUME)),
         None => Ok(()),
     }
 }

@@ -62,8 +62,8 @@ pub use providers::Wire;
 pub use read_settings::{Expand, Layer, read_settings};
 pub use secret_env::secret_env_names;
 pub use settings::{
-    Context, Limit, Limits, Permissions, Provider, Retry, SandboxSettings, SessionSettings, Settings,
-    ShellSettings, TaskSettings, Timeouts, ToolSettings,
+    Context, Limit, Limits, Permissions, Provider, Retry, RunSettings, SandboxSettings, SessionSettings,
+    Settings, ShellSettings, TaskSettings, Timeouts, ToolSettings,
 };
 pub use skill_files::SkillFile;
 pub use surroundings::Surroundings;

@@ -23,7 +23,7 @@ use crate::settings::{
 };
 use crate::telemetry_settings;
 
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "$schema",
     "model",
     "dialect",
@@ -45,6 +45,7 @@ const KEYS: [&str; 21] = [
     "tools",
     "timeouts",
     "sessions",
+    "runs",
 ];
 const VARIABLE_NAME_HINT: &str = "write the variable's name alone, such as `MY_PROVIDER_KEY`";
 /// Headers whose value is a secret.
@@ -120,6 +121,11 @@ fn read_key(reader: &mut Reader<'_>, settings: &mut Settings, key: &str, node: &
         "sessions" => {
             for (_, node) in reader.entries("sessions", node, &["retentionDays"], Unknown::Warn) {
                 settings.sessions.retention_days = reader.whole("sessions.retentionDays", node, 0);
+            }
+        }
+        "runs" => {
+            for (_, node) in reader.entries("runs", node, &["retentionDays"], Unknown::Warn) {
+                settings.runs.retention_days = reader.whole("runs.retentionDays", node, 0);
             }
         }
         // `$schema` is for editors.

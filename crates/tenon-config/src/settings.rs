@@ -43,6 +43,7 @@ pub struct Settings {
     pub tools: ToolSettings,
     pub timeouts: Timeouts,
     pub sessions: SessionSettings,
+    pub runs: RunSettings,
 }
 
 impl Settings {
@@ -73,6 +74,7 @@ impl Settings {
             tools: self.tools.overlaid(higher.tools),
             timeouts: self.timeouts.overlaid(higher.timeouts),
             sessions: self.sessions.overlaid(higher.sessions),
+            runs: self.runs.overlaid(higher.runs),
         }
     }
 
@@ -126,6 +128,23 @@ impl SessionSettings {
 
     fn overlaid(self, higher: SessionSettings) -> SessionSettings {
         SessionSettings { retention_days: higher.retention_days.or(self.retention_days) }
+    }
+}
+
+/// What is kept of workflow runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunSettings {
+    pub retention_days: Option<u32>,
+}
+
+impl RunSettings {
+    /// Runs that ended longer ago are deleted; 0 keeps them. As long as sessions, for the same reason.
+    pub fn retention_days(&self) -> u32 {
+        self.retention_days.unwrap_or(SessionSettings::RETENTION_DAYS)
+    }
+
+    fn overlaid(self, higher: RunSettings) -> RunSettings {
+        RunSettings { retention_days: higher.retention_days.or(self.retention_days) }
     }
 }
 

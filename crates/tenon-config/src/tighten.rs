@@ -34,6 +34,7 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
         tools,
         timeouts,
         sessions,
+        runs,
     } = project;
     let mut ignored = Ignored::default();
     ignored.note("model", model.is_some());
@@ -56,6 +57,7 @@ pub fn tighten(base: Settings, project: Settings) -> (Settings, Vec<String>) {
     let tools = tighten_tools(base.tools.clone(), tools, &mut ignored);
     timeouts.present().into_iter().for_each(|key| ignored.note(&format!("timeouts.{key}"), true));
     ignored.note("sessions.retentionDays", sessions.retention_days.is_some());
+    ignored.note("runs.retentionDays", runs.retention_days.is_some());
     (Settings { permissions, limits, sandbox, tools, ..base }, ignored.0)
 }
 

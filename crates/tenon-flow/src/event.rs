@@ -40,6 +40,8 @@ pub enum FlowEventData {
     StepStart(StepStart),
     StepProgress(StepProgress),
     StepEnd(Box<StepReport>),
+    /// It had ended before the run went on.
+    StepRestored(Box<StepReport>),
     StepSkipped(StepSkipped),
     AgentTurn(AgentTurn),
     ToolCall(Box<ToolCallData>),
@@ -58,6 +60,7 @@ impl FlowEventData {
             FlowEventData::StepStart(_) => "step_start",
             FlowEventData::StepProgress(_) => "step_progress",
             FlowEventData::StepEnd(_) => "step_end",
+            FlowEventData::StepRestored(_) => "step_restored",
             FlowEventData::StepSkipped(_) => "step_skipped",
             FlowEventData::AgentTurn(_) => "agent_turn",
             FlowEventData::ToolCall(_) => "tool_call",
@@ -84,6 +87,8 @@ pub struct WorkflowStart {
     pub name: String,
     /// Steps of the document; those inside loops and includes are not counted.
     pub total: u32,
+    /// The run was begun before, and goes on.
+    pub resumed: bool,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -253,7 +258,9 @@ impl Serialize for FlowEvent {
             FlowEventData::WorkflowEnd(data) => map.serialize_entry("data", &**data),
             FlowEventData::StepStart(data) => map.serialize_entry("data", data),
             FlowEventData::StepProgress(data) => map.serialize_entry("data", data),
-            FlowEventData::StepEnd(data) => map.serialize_entry("data", data),
+            FlowEventData::StepEnd(data) | FlowEventData::StepRestored(data) => {
+                map.serialize_entry("data", data)
+            }
             FlowEventData::StepSkipped(data) => map.serialize_entry("data", data),
             FlowEventData::AgentTurn(data) => map.serialize_entry("data", data),
             FlowEventData::ToolCall(data) => map.serialize_entry("data", data),
@@ -275,6 +282,7 @@ pub fn events_schema() -> Value {
         ("step_start", reference::<StepStart>(&mut generator)),
         ("step_progress", reference::<StepProgress>(&mut generator)),
         ("step_end", reference::<StepReport>(&mut generator)),
+        ("step_restored", reference::<StepReport>(&mut generator)),
         ("step_skipped", reference::<StepSkipped>(&mut generator)),
         ("agent_turn", reference::<AgentTurn>(&mut generator)),
         ("tool_call", reference::<ToolCallData>(&mut generator)),

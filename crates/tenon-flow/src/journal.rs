@@ -21,7 +21,7 @@ use tenon_core::Timestamp;
 use tokio::sync::watch;
 
 pub use error::JournalError;
-pub use runs::{Retention, RunState, RunSummary};
+pub use runs::{Cancelling, Retention, RunState, RunSummary};
 
 use owner::Owner;
 use tables::connect;
@@ -47,9 +47,9 @@ pub struct NewRun {
     /// The workflow's name.
     pub name: String,
     pub document_hash: String,
-    /// The normalised document with everything it includes.
+    /// The document with every file it refers to ([`crate::Pinned`]).
     pub document: String,
-    /// What the caller gave: inputs, context, limits.
+    /// What the caller gave ([`crate::Given`]).
     pub inputs: String,
     /// The folder it works in.
     pub cwd: String,
@@ -61,7 +61,30 @@ pub struct StoredRun {
     pub run: NewRun,
     pub state: RunState,
     pub created: Timestamp,
+    pub updated: Timestamp,
     pub rows: Vec<Row>,
+}
+
+/// What is different when a run goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Revision {
+    /// Keys whose rows no longer hold.
+    pub forget: Vec<String>,
+    /// Keys that go on from where they were, as if they had not ended.
+    pub reopen: Vec<String>,
+    /// New rows.
+    pub append: Vec<Entry>,
+    /// Another document than the one it began with.
+    pub document: Option<NewDocument>,
+}
+
+/// What a run is pinned to from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewDocument {
+    pub name: String,
+    pub hash: String,
+    /// As in [`NewRun`].
+    pub document: String,
 }
 
 /// One thing that happened, in the order of `seq`.
@@ -120,6 +143,8 @@ row_kinds! {
     Failed = "failed",
     /// Something that came from outside, such as an entry of the shared memory.
     Signal = "signal",
+    /// What an attempt had cost whose rows no longer hold. It is never removed.
+    Spent = "spent",
 }
 
 impl RowKind {
@@ -204,24 +229,13 @@ impl Lease {
             .await
     }
 
-    /// Removes what no longer holds: every row of some keys, and only the ending of others.
-    pub async fn forget(&self, keys: Vec<String>, endings: Vec<String>) -> Result<(), JournalError> {
+    /// Changes what the run is to go on from, all at once.
+    pub async fn revise(&self, revision: Revision) -> Result<(), JournalError> {
         let (run_id, token) = (self.run_id.clone(), self.owner.to_string());
         self.writer
             .write(move |tx| {
                 still_ours(tx, &run_id, &token)?;
-                let mut delete = tx.prepare_cached("DELETE FROM events WHERE run_id = ?1 AND key = ?2")?;
-                for key in keys {
-                    delete.execute(params![run_id, key])?;
-                }
-                let mut delete = tx.prepare_cached(
-                    "DELETE FROM events WHERE run_id = ?1 AND key = ?2 AND kind IN ('completed', 'failed')",
-                )?;
-                for key in endings {
-                    delete.execute(params![run_id, key])?;
-                }
-                tx.execute("UPDATE runs SET status = 'running' WHERE run_id = ?1", [&run_id])?;
-                Ok(())
+                revise(tx, &run_id, &revision)
             })
             .await
     }
@@ -306,6 +320,30 @@ fn still_ours(tx: &Transaction<'_>, run_id: &str, owner: &str) -> Result<(), Jou
         Some(Some(held)) if held == owner => Ok(()),
         _ => Err(JournalError::Lost { id: run_id.to_owned() }),
     }
+}
+
+fn revise(tx: &Transaction<'_>, run_id: &str, revision: &Revision) -> Result<(), JournalError> {
+    let Revision { forget, reopen, append: entries, document } = revision;
+    let mut delete =
+        tx.prepare_cached("DELETE FROM events WHERE run_id = ?1 AND key = ?2 AND kind <> 'spent'")?;
+    for key in forget {
+        delete.execute(params![run_id, key])?;
+    }
+    let mut delete = tx.prepare_cached(
+        "DELETE FROM events WHERE run_id = ?1 AND key = ?2 AND kind IN ('completed', 'failed')",
+    )?;
+    for key in reopen {
+        delete.execute(params![run_id, key])?;
+    }
+    append(tx, run_id, entries)?;
+    if let Some(NewDocument { name, hash, document }) = document {
+        tx.execute(
+            "UPDATE runs SET name = ?2, document_hash = ?3, document = ?4 WHERE run_id = ?1",
+            params![run_id, name, hash, document],
+        )?;
+    }
+    tx.execute("UPDATE runs SET status = 'running' WHERE run_id = ?1", [run_id])?;
+    Ok(())
 }
 
 fn append(tx: &Transaction<'_>, run_id: &str, entries: &[Entry]) -> Result<(), JournalError> {

@@ -28,12 +28,16 @@ mod local_run;
 mod node;
 mod notice;
 mod parse;
+mod past;
+mod pinned;
 mod port;
 mod prompt;
 mod record;
 mod references;
 mod report;
+mod retell;
 mod run;
+mod run_view;
 mod step_events;
 mod step_key;
 mod step_log;
@@ -73,16 +77,19 @@ pub use interpreter::{
 };
 pub use isolation::{Before, FolderTools, Kept, WORKTREE, WorkIn, Worktree, Worktrees};
 pub use journal::{
-    Entry, Journal, JournalError, Lease, NewRun, Retention, Row, RowKind, RunState, RunSummary, StoredRun,
+    Cancelling, Entry, Journal, JournalError, Lease, NewDocument, NewRun, Retention, Revision, Row, RowKind,
+    RunState, RunSummary, StoredRun,
 };
-pub use journal_log::{JournalLog, Past, Trust};
+pub use journal_log::{JournalLog, Resumed};
 pub use load::{
     LoadError, LoadOptions, LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind,
-    StepBody, load, load_text,
+    StepBody, load, load_pinned, load_text,
 };
 pub use local_run::{CANCEL_GRACE, run_in_memory, run_locally};
 pub use notice::{Notice, Started, StepKind};
 pub use parse::parse;
+pub use past::{Again, Given, Past};
+pub use pinned::{NotPinned, Pinned};
 pub use port::{
     AgentName, AgentRequest, Completion, DurableRun, Item, Iteration, ModelWish, Purpose, StepOutcome,
     StepOutput, StepRequest, StepRunner, Stopped, SubWorkflowRequest, TimedOutside, Upstream, Verdict,
@@ -94,7 +101,8 @@ pub use record::{
 };
 pub use references::{RefError, confined};
 pub use report::{ErrorReport, Report, StepReport, StepReports, Tokens};
-pub use run::{CannotRun, FlowRun, StopRun, run};
+pub use run::{CannotRun, FlowRun, StopRun, run, show_again};
+pub use run_view::{AttemptView, CallView, RunStep, RunView, TurnView, ViewStatus};
 pub use step_key::{InvalidStepKey, Role, Segment, StepKey};
 pub use step_log::{Begun, NoLog, StepLog, Turns};
 pub use template::Template;

@@ -19,7 +19,8 @@ use crate::cel::Expression;
 use crate::diagnostic::{Code, Severity};
 use crate::document::{AgentSpec, OutputMode, Place, Step, Workflow};
 use crate::parse::{self, Parsed};
-use crate::references::{self, RefError};
+use crate::pinned::{Files, Pinned};
+use crate::references::RefError;
 use crate::template::Template;
 use crate::{Diagnostic, MAX_INCLUDE_DEPTH};
 
@@ -28,13 +29,27 @@ pub fn load(file: &Path, options: &LoadOptions) -> Result<LoadedWorkflow, LoadEr
     let unreadable =
         |error: std::io::Error| LoadError::Unreadable { file: file.to_owned(), reason: error.to_string() };
     let path = file.canonicalize().map_err(unreadable)?;
+    load_from(Files::disk(file, &path), file, path, options)
+}
+
+/// The same from what a run holds of its document, whatever has become of the files.
+pub fn load_pinned(pinned: &Pinned, options: &LoadOptions) -> Result<LoadedWorkflow, LoadError> {
+    load_from(Files::Kept(pinned.clone()), &pinned.file, pinned.path.clone(), options)
+}
+
+fn load_from(
+    source: Files,
+    file: &Path,
+    path: PathBuf,
+    options: &LoadOptions,
+) -> Result<LoadedWorkflow, LoadError> {
     let name = file.display().to_string();
-    let text = references::read_text(&path, &name).map_err(|error| match error {
+    let text = source.read_text(&path, &name).map_err(|error| match error {
         RefError::Missing { reason, .. } => LoadError::Unreadable { file: file.to_owned(), reason },
         RefError::TooLarge(_) => LoadError::Invalid(vec![at_start(file, Code::TooLarge, error.to_string())]),
         other => LoadError::Unreadable { file: file.to_owned(), reason: other.to_string() },
     })?;
-    checked(&text, file, path, options)
+    checked(source, &text, file, path, options)
 }
 
 /// The same for a document that is not in a file yet: what it refers to is looked for in `folder`. `file` is what it
@@ -45,18 +60,21 @@ pub fn load_text(
     folder: &Path,
     options: &LoadOptions,
 ) -> Result<LoadedWorkflow, LoadError> {
-    checked(text, file, folder.join(file.file_name().unwrap_or_default()), options)
+    let path = folder.join(file.file_name().unwrap_or_default());
+    checked(Files::disk(file, &path), text, file, path, options)
 }
 
 fn checked(
+    source: Files,
     text: &str,
     file: &Path,
     path: PathBuf,
     options: &LoadOptions,
 ) -> Result<LoadedWorkflow, LoadError> {
-    let mut loader = Loader { options, files: HashMap::new(), open: vec![path.clone()], found: Vec::new() };
+    let open = vec![path.clone()];
+    let mut loader = Loader { options, source, files: HashMap::new(), open, found: Vec::new() };
     let loaded = loader.document(text, file, &path);
-    let mut found = loader.found;
+    let Loader { mut found, source, .. } = loader;
     // The document itself first, then what it includes.
     found.sort_by(|left, right| {
         let place = |problem: &Diagnostic| (problem.line, problem.column);
@@ -66,6 +84,7 @@ fn checked(
     match loaded {
         Some(mut workflow) if !found.iter().any(Diagnostic::is_error) => {
             workflow.warnings = found;
+            workflow.pinned = Arc::new(source.into_pinned());
             Ok(workflow)
         }
         _ => Err(LoadError::Invalid(found)),
@@ -145,6 +164,7 @@ fn summary(found: &[Diagnostic]) -> String {
 /// One load: each file is read once, however often it is included.
 struct Loader<'o> {
     options: &'o LoadOptions,
+    source: Files,
     files: HashMap<PathBuf, Option<Included>>,
     /// The files on the way from the first document to the present one.
     open: Vec<PathBuf>,
@@ -177,7 +197,7 @@ impl Loader<'_> {
     }
 
     fn include(&mut self, folder: &Path, file: &Path, name: &str) -> Result<Included, IncludeError> {
-        let path = references::confined(folder, name).map_err(IncludeError::Reference)?;
+        let path = self.source.confined(folder, name).map_err(IncludeError::Reference)?;
         if self.open.contains(&path) {
             return Err(IncludeError::Itself);
         }
@@ -185,7 +205,7 @@ impl Loader<'_> {
             return Err(IncludeError::TooDeep);
         }
         if !self.files.contains_key(&path) {
-            let text = references::read_text(&path, name).map_err(IncludeError::Reference)?;
+            let text = self.source.read_text(&path, name).map_err(IncludeError::Reference)?;
             let shown = file.parent().unwrap_or(Path::new("")).join(name);
             self.open.push(path.clone());
             let loaded = self.document(&text, &shown, &path);
@@ -245,6 +265,8 @@ pub struct LoadedWorkflow {
     pub warnings: Vec<Diagnostic>,
     /// SHA-256 of the normalised document and everything it includes, in hex.
     pub hash: String,
+    /// What it was read from. Of an included workflow this is with the document that includes it.
+    pub pinned: Arc<Pinned>,
 }
 
 #[derive(Clone, Debug)]

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::interpreter::includes::{as_step, included};
 use crate::load::LoadedWorkflow;
+use crate::past::{add_to_steps, total};
 use crate::step_log::Begun;
 use crate::{
     Completion, DurableRun, Interpreter, NoLog, Notice, RunSpec, StepError, StepErrorClass, StepKey, StepLog,
@@ -43,8 +44,15 @@ pub async fn run_locally(
     cancel: Cancel,
     kill: Cancel,
 ) -> WorkflowOutcome {
+    let dropped = log.dropped();
+    let mut spec = spec;
+    let lost = total(&dropped);
+    spec.before.add(&lost);
+    runner.spent_before(&lost);
     let mut run = LocalRun::new(spec.clone(), spec.workflow.clone(), runner, log, cancel, kill);
-    drive(Interpreter::new(spec), &mut run).await
+    let mut outcome = drive(Interpreter::new(spec), &mut run).await;
+    add_to_steps(&mut outcome, &dropped);
+    outcome
 }
 
 struct LocalRun {
@@ -59,6 +67,8 @@ struct LocalRun {
     kept: VecDeque<Completion>,
     /// A workflow begins once.
     began: Option<Timestamp>,
+    /// What is going on now was going on before.
+    time: Time,
     /// Steps that started before and have not been seen to end: told when the present begins.
     earlier: Vec<Notice>,
     tasks: JoinSet<Result<Completion, String>>,
@@ -67,6 +77,13 @@ struct LocalRun {
     cancel: Cancel,
     kill: Cancel,
     told: Told,
+}
+
+/// Whether what the interpreter says follows from something that happened before the run was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Time {
+    Before,
+    Now,
 }
 
 /// What the interpreter knows about the end of the run.
@@ -86,6 +103,7 @@ impl LocalRun {
         cancel: Cancel,
         kill: Cancel,
     ) -> LocalRun {
+        let time = if log.has_begun(&spec.place) { Time::Before } else { Time::Now };
         LocalRun {
             spec,
             root,
@@ -94,6 +112,7 @@ impl LocalRun {
             again: BTreeMap::new(),
             kept: VecDeque::new(),
             began: None,
+            time,
             earlier: Vec::new(),
             tasks: JoinSet::new(),
             cancels: BTreeMap::new(),
@@ -205,8 +224,10 @@ impl DurableRun for LocalRun {
     async fn next(&mut self) -> Result<Option<Completion>, Stopped> {
         loop {
             if let Some((_, completion)) = self.again.pop_first() {
+                self.time = Time::Before;
                 return Ok(Some(completion));
             }
+            self.time = Time::Now;
             for notice in std::mem::take(&mut self.earlier) {
                 self.runner.tell(notice);
             }
@@ -246,17 +267,22 @@ impl DurableRun for LocalRun {
     }
 
     fn tell(&mut self, notice: Notice) {
-        if self.again.is_empty() {
+        if self.time == Time::Now {
             return self.runner.tell(notice);
         }
         match notice {
             Notice::Started(_) => self.earlier.push(notice),
-            Notice::Ended { key, .. } => {
+            Notice::Ended { key, agent, record } => {
                 self.earlier
                     .retain(|earlier| !matches!(earlier, Notice::Started(started) if started.key == key));
+                self.runner.tell(Notice::Restored { key, agent, record });
             }
+            Notice::NotRun { .. } => self.runner.tell(notice),
             // Told before.
-            _ => {}
+            Notice::Retrying { .. }
+            | Notice::Progress { .. }
+            | Notice::JudgeFailed { .. }
+            | Notice::Restored { .. } => {}
         }
     }
 }

@@ -14,6 +14,8 @@ pub enum Notice {
     Retrying { key: StepKey, error: StepError, after_ms: u64 },
     /// Without having started where its condition could not be evaluated.
     Ended { key: StepKey, agent: Option<String>, record: Arc<StepRecord> },
+    /// It had ended before the run was cut off and went on. The interpreter does not know of it.
+    Restored { key: StepKey, agent: Option<String>, record: Arc<StepRecord> },
     /// It will not run. Its record says whether it counts as skipped or as cancelled.
     NotRun { key: StepKey, agent: Option<String>, why: NotRun, record: Arc<StepRecord> },
     /// An iteration or an item of the loop `key` is over: so many of at most so many.

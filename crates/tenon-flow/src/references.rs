@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::fields::MAX_FILE_BYTES;
+use crate::pinned::Files;
 
 /// A file that names a file that names a file.
 const MAX_CHAIN: usize = 20;
@@ -15,7 +16,7 @@ const MAX_CHAIN: usize = 20;
 pub(crate) const MARK: char = '@';
 
 /// The text a field means: itself, or the file that `@path` names, followed while files name files.
-pub(crate) fn resolve(folder: &Path, text: &str) -> Result<Resolved, RefError> {
+pub(crate) fn resolve(files: &Files, folder: &Path, text: &str) -> Result<Resolved, RefError> {
     let Some(mut name) = text.strip_prefix(MARK).map(|name| name.trim().to_owned()) else {
         return Ok(Resolved::Inline);
     };
@@ -27,11 +28,11 @@ pub(crate) fn resolve(folder: &Path, text: &str) -> Result<Resolved, RefError> {
         if name.is_empty() {
             return Err(RefError::Empty(seen.len()));
         }
-        let path = confined(folder, &name)?;
+        let path = files.confined(folder, &name)?;
         if seen.contains(&path) {
             return Err(RefError::Cycle { name, depth: seen.len() });
         }
-        let content = read_text(&path, &name)?;
+        let content = files.read_text(&path, &name)?;
         seen.push(path);
         match content.trim().strip_prefix(MARK) {
             Some(next) => name = next.trim().to_owned(),

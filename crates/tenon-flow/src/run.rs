@@ -11,16 +11,19 @@ use std::sync::Arc;
 use tenon_agent::{AgentTemplate, Audience, Background, Limits, Lineage, NamedModel, OwnTools, Stop};
 use tenon_core::{
     Budget, Cancel, Failure, Id, IdSource, ModelClient, Models, NoBudget, NoClient, NoSink, Reasoning,
-    RunInfo, SandboxState, Tool,
+    RunInfo, SandboxState, Timestamp, Tool,
 };
 use tenon_tools::{Hooks, PermissionOptions, Permissions, Registry, RuleError, TakenName};
 
 use crate::agent_step::as_step_error;
 use crate::event::{FlowEmitter, FlowEventData, NoFlowSink, PlanReady, SCHEMA_VERSION, WorkflowStart};
+use crate::past::Past;
+use crate::retell::{Listener, retell};
 use crate::traced::Traced;
 use crate::{
-    AgentSteps, FlowSink, JsonText, LoadedWorkflow, ModelWish, NoLog, Report, RunSpec, StepLog, StepModels,
-    StepParts, WorkflowOutcome, WorkflowStatus, run_locally, with_defaults,
+    AgentSteps, FlowSink, JsonText, LoadedWorkflow, ModelWish, NoLog, Notice, Report, RunSpec, StepKey,
+    StepLog, StepModels, StepParts, StepRequest, WorkflowOutcome, WorkflowStatus, run_locally, step_events,
+    with_defaults,
 };
 
 /// The share of a model's context that may fill before older turns are summed up.
@@ -44,12 +47,7 @@ pub async fn run(
     stop: StopRun,
 ) -> WorkflowOutcome {
     let flow = Arc::clone(&spec.workflow);
-    events.emit(FlowEventData::PlanReady(PlanReady { workflow: flow.workflow.normalised() }));
-    events.emit(FlowEventData::WorkflowStart(WorkflowStart {
-        schema_version: SCHEMA_VERSION,
-        name: flow.workflow.name.clone(),
-        total: u32::try_from(flow.steps.len()).unwrap_or(u32::MAX),
-    }));
+    begin(&flow, &events, log.has_begun(&spec.place));
     let traced = Traced::begin(&parts);
     let steps = Arc::new(AgentSteps::new(flow, parts, Arc::clone(&events)));
     let mut outcome = run_locally(spec, steps, log, stop.stop.cancel().clone(), stop.kill).await;
@@ -60,6 +58,43 @@ pub async fn run(
     let report = Report::new(events.run_id(), &outcome);
     events.emit(FlowEventData::WorkflowEnd(Arc::new(report)));
     outcome
+}
+
+/// Tells a run that is over once more, from what is known of it: nothing is run and nobody is asked. `None` if it is not.
+pub fn show_again(spec: &RunSpec, past: &Past, events: &FlowEmitter) -> Option<WorkflowOutcome> {
+    let outcome = past.outcome(spec)?;
+    begin(&spec.workflow, events, true);
+    retell(spec, past, &mut ToldAgain(events));
+    events.emit(FlowEventData::WorkflowEnd(Arc::new(Report::new(events.run_id(), &outcome))));
+    Some(outcome)
+}
+
+struct ToldAgain<'a>(&'a FlowEmitter);
+
+impl Listener for ToldAgain<'_> {
+    fn asked(&mut self, _key: &StepKey, _request: &StepRequest) -> bool {
+        true
+    }
+
+    fn told(&mut self, notice: &Notice, _at: Timestamp) {
+        match notice.clone() {
+            Notice::Ended { key, agent, record } => {
+                step_events::tell(self.0, Notice::Restored { key, agent, record });
+            }
+            not_run @ Notice::NotRun { .. } => step_events::tell(self.0, not_run),
+            _ => {}
+        }
+    }
+}
+
+fn begin(flow: &LoadedWorkflow, events: &FlowEmitter, resumed: bool) {
+    events.emit(FlowEventData::PlanReady(PlanReady { workflow: flow.workflow.normalised() }));
+    events.emit(FlowEventData::WorkflowStart(WorkflowStart {
+        schema_version: SCHEMA_VERSION,
+        name: flow.workflow.name.clone(),
+        total: u32::try_from(flow.steps.len()).unwrap_or(u32::MAX),
+        resumed,
+    }));
 }
 
 /// A run in the making: a document and a model, and what differs from the defaults.

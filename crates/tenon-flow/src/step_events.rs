@@ -52,6 +52,10 @@ pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
             let data = FlowEventData::StepEnd(Box::new(StepReport::new(&record)));
             events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
         }
+        Notice::Restored { key, agent, record } => {
+            let data = FlowEventData::StepRestored(Box::new(StepReport::new(&record)));
+            events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
+        }
         Notice::NotRun { key, agent, why, record } => {
             let (reason, message) = skip_reason(&why);
             let data = FlowEventData::StepSkipped(StepSkipped { status: record.status, reason, message });

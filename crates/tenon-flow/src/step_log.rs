@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tenon_core::{BoxFut, NoJournal, Timestamp, TurnJournal, TurnRecord};
 
-use crate::{Completion, StepKey, StepRequest};
+use crate::{Completion, Spent, StepKey, StepRequest};
 
 pub trait StepLog: Send + Sync {
     /// How what is about to start ended when the run was here before, and its place among all endings.
@@ -23,6 +23,16 @@ pub trait StepLog: Send + Sync {
 
     /// What the agent of a step has done so far, and where more of it is kept.
     fn turns(&self, key: &StepKey) -> Turns;
+
+    /// Whether the workflow at this place was begun before the run was cut off.
+    fn has_begun(&self, _place: &StepKey) -> bool {
+        false
+    }
+
+    /// What was paid for and is no longer part of any step: attempts that were given up when the run went on.
+    fn dropped(&self) -> Vec<(StepKey, Spent)> {
+        Vec::new()
+    }
 }
 
 /// Something that may start now.

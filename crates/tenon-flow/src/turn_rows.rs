@@ -132,7 +132,8 @@ pub(crate) fn read(entry: &Entry) -> Option<Result<TurnRecord, String>> {
         | RowKind::Clock
         | RowKind::Completed
         | RowKind::Failed
-        | RowKind::Signal => return None,
+        | RowKind::Signal
+        | RowKind::Spent => return None,
     };
     Some(record)
 }

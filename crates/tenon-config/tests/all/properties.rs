@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use serde_json::{Map, json};
 use tenon_config::SandboxSettings;
 use tenon_config::{
-    Context, Expand, Limit, Limits, ModelFlags, Permissions, Provider, Retry, SessionSettings, Settings,
-    ShellSettings, TelemetrySettings, Timeouts, ToolSettings, choose_model, is_loopback_url, parse_duration,
-    read_settings, tighten,
+    Context, Expand, Limit, Limits, ModelFlags, Permissions, Provider, Retry, RunSettings, SessionSettings,
+    Settings, ShellSettings, TelemetrySettings, Timeouts, ToolSettings, choose_model, is_loopback_url,
+    parse_duration, read_settings, tighten,
 };
 use tenon_core::{
     ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait, Price,
@@ -178,6 +178,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             },
             timeouts: Timeouts { connect: seconds.map(Duration::from_secs), ..Timeouts::default() },
             sessions: SessionSettings { retention_days: attempts },
+            runs: RunSettings { retention_days: attempts },
         }
     })
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::json;
 use tenon_config::SandboxSettings;
 use tenon_config::{
-    Context, Expand, Limit, Limits, Permissions, Provider, Retry, SessionSettings, Settings, ShellSettings,
-    TaskSettings, TelemetrySettings, Timeouts, ToolSettings, read_settings,
+    Context, Expand, Limit, Limits, Permissions, Provider, Retry, RunSettings, SessionSettings, Settings,
+    ShellSettings, TaskSettings, TelemetrySettings, Timeouts, ToolSettings, read_settings,
 };
 use tenon_core::{
     Above, ApprovalMode, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookShell, HookWait,
@@ -58,6 +58,7 @@ pub const EVERY_KEY: &str = r#"
   "timeouts": { "connect": 1, "firstByte": "2s", "idle": "3000ms", "canUseTool": "1m", "hookCallback": 5, "hook": 6,
     "mcpMessage": 7, "mcpStart": 8, "mcpReady": 8.5, "mcpCall": 8.75, "shell": 9, "shellMax": 10, "shutdown": 11, "telemetryFlush": 0.5 /* half */ },
   "sessions": { "retentionDays": 0 },
+  "runs": { "retentionDays": 7 },
 }
 "#;
 
@@ -159,6 +160,7 @@ fn every_key_is_read() {
             telemetry_flush: seconds(0.5),
         },
         sessions: SessionSettings { retention_days: Some(0) },
+        runs: RunSettings { retention_days: Some(7) },
     };
     assert_eq!(settings(EVERY_KEY), expected);
 }
@@ -173,6 +175,7 @@ fn what_holds_when_nobody_says_anything() {
     assert_eq!(limits.budget_usd(), Limit::Unlimited);
     assert_eq!(limits.schema_retries(), Limit::AtMost(10));
     assert_eq!(defaults.sessions.retention_days(), 90);
+    assert_eq!(defaults.runs.retention_days(), 90);
     let retry = defaults.retry;
     assert_eq!((retry.attempts(), retry.base().as_millis(), retry.max_total().as_secs()), (5, 500, 120));
     let timeouts = defaults.timeouts;

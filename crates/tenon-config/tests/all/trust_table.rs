@@ -35,6 +35,7 @@ const IGNORED: [(&str, &str); 34] = [
     (r#"{ "tools": { "shell": { "defaultTimeoutMs": 1 } } }"#, "tools.shell"),
     (r#"{ "timeouts": { "connect": 1000 } }"#, "timeouts.connect"),
     (r#"{ "sessions": { "retentionDays": 1 } }"#, "sessions.retentionDays"),
+    (r#"{ "runs": { "retentionDays": 1 } }"#, "runs.retentionDays"),
     (r#"{ "timeouts": { "firstByte": 1000 } }"#, "timeouts.firstByte"),
     (r#"{ "timeouts": { "idle": 1000 } }"#, "timeouts.idle"),
     (r#"{ "timeouts": { "canUseTool": 1000 } }"#, "timeouts.canUseTool"),
@@ -81,7 +82,8 @@ fn everything_ignored_is_listed_in_one_line() {
          disableAllHooks stopHookBlockingCap limits.schemaRetries retry tasks prices context telemetry sandbox.writable tools.core tools.searchAbove tools.shell timeouts.connect \
          timeouts.firstByte timeouts.idle timeouts.canUseTool timeouts.hookCallback timeouts.hook \
          timeouts.mcpMessage timeouts.mcpStart timeouts.mcpReady timeouts.mcpCall timeouts.shell \
-         timeouts.shellMax timeouts.shutdown timeouts.telemetryFlush sessions.retentionDays .mcp.json"
+         timeouts.shellMax timeouts.shutdown timeouts.telemetryFlush sessions.retentionDays \
+         runs.retentionDays .mcp.json"
     );
 }
 

@@ -55,6 +55,17 @@ impl RunState {
     }
 }
 
+/// What came of asking a run to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelling {
+    /// This process was asked. It stops in order, which takes a moment.
+    Asked { pid: u32 },
+    /// Nobody ran it. It counts as cancelled now.
+    Marked,
+    /// It had ended before.
+    Over(WorkflowStatus),
+}
+
 /// A run in a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
@@ -111,32 +122,53 @@ impl Journal {
         stored(&self.reader(), id)
     }
 
-    /// Asks whoever runs it to stop. `false`: nobody runs it, and from now on it counts as cancelled.
-    pub fn cancel(&self, id: &str) -> Result<bool, JournalError> {
+    /// Asks whoever runs it to stop. If nobody does, it counts as cancelled from now on.
+    pub fn cancel(&self, id: &str) -> Result<Cancelling, JournalError> {
         let mut connection = self.reader();
         let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let state = state(&tx, id)?;
-        let running = state == RunState::Running;
-        match state {
-            RunState::Running => tx.execute("UPDATE runs SET cancel = 1 WHERE run_id = ?1", [id])?,
-            RunState::Interrupted | RunState::Ended(WorkflowStatus::Suspended) => tx.execute(
-                "UPDATE runs SET status = ?2, updated = ?3 WHERE run_id = ?1",
-                params![id, WorkflowStatus::Cancelled.name(), millis(Timestamp::now())],
-            )?,
-            RunState::Ended(_) => 0,
+        let cancelling = match state(&tx, id)? {
+            RunState::Running => {
+                tx.execute("UPDATE runs SET cancel = 1 WHERE run_id = ?1", [id])?;
+                Cancelling::Asked { pid: owner_pid(&tx, id)? }
+            }
+            RunState::Interrupted | RunState::Ended(WorkflowStatus::Suspended) => {
+                tx.execute(
+                    "UPDATE runs SET status = ?2, updated = ?3 WHERE run_id = ?1",
+                    params![id, WorkflowStatus::Cancelled.name(), millis(Timestamp::now())],
+                )?;
+                Cancelling::Marked
+            }
+            RunState::Ended(status) => Cancelling::Over(status),
         };
         tx.commit()?;
-        Ok(running)
+        Ok(cancelling)
+    }
+
+    /// How a run stands now.
+    pub fn state(&self, id: &str) -> Result<RunState, JournalError> {
+        state(&self.reader(), id)
+    }
+
+    /// The process that runs it, if one does.
+    pub fn holder(&self, id: &str) -> Result<Option<u32>, JournalError> {
+        let connection = self.reader();
+        match state(&connection, id)? {
+            RunState::Running => owner_pid(&connection, id).map(Some),
+            RunState::Interrupted | RunState::Ended(_) => Ok(None),
+        }
+    }
+
+    /// How many runs there are.
+    pub fn count(&self) -> Result<u64, JournalError> {
+        let count: i64 = self.reader().query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
+        Ok(u64::try_from(count).unwrap_or(0))
     }
 
     pub fn delete(&self, id: &str) -> Result<(), JournalError> {
         let mut connection = self.reader();
         let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         if state(&tx, id)? == RunState::Running {
-            let owner: Option<String> =
-                tx.query_row("SELECT owner FROM runs WHERE run_id = ?1", [id], |row| row.get(0))?;
-            let pid = owner.as_deref().and_then(Owner::parse).map_or(0, |owner| owner.pid());
-            return Err(JournalError::Held { id: id.to_owned(), pid });
+            return Err(JournalError::Held { id: id.to_owned(), pid: owner_pid(&tx, id)? });
         }
         tx.execute("DELETE FROM runs WHERE run_id = ?1", [id])?;
         tx.commit()?;
@@ -195,6 +227,12 @@ fn summary(row: &SqlRow<'_>, now: Timestamp) -> rusqlite::Result<RunSummary> {
     })
 }
 
+fn owner_pid(connection: &Connection, id: &str) -> Result<u32, JournalError> {
+    let owner: Option<String> =
+        connection.query_row("SELECT owner FROM runs WHERE run_id = ?1", [id], |row| row.get(0))?;
+    Ok(owner.as_deref().and_then(Owner::parse).map_or(0, |owner| owner.pid()))
+}
+
 fn state(connection: &Connection, id: &str) -> Result<RunState, JournalError> {
     let found: Option<(String, Option<String>, i64)> = connection
         .query_row("SELECT status, owner, lease_until FROM runs WHERE run_id = ?1", [id], |row| {
@@ -209,8 +247,8 @@ fn state(connection: &Connection, id: &str) -> Result<RunState, JournalError> {
 
 pub(super) fn stored(connection: &Connection, id: &str) -> Result<StoredRun, JournalError> {
     let state = state(connection, id)?;
-    let (run, created) = connection.query_row(
-        "SELECT run_id, name, document_hash, document, inputs, cwd, created FROM runs WHERE run_id = ?1",
+    let (run, created, updated) = connection.query_row(
+        "SELECT run_id, name, document_hash, document, inputs, cwd, created, updated FROM runs WHERE run_id = ?1",
         [id],
         |row| {
             let run = NewRun {
@@ -221,7 +259,7 @@ pub(super) fn stored(connection: &Connection, id: &str) -> Result<StoredRun, Jou
                 inputs: row.get(4)?,
                 cwd: row.get(5)?,
             };
-            Ok((run, timestamp(row.get(6)?)))
+            Ok((run, timestamp(row.get(6)?), timestamp(row.get(7)?)))
         },
     )?;
     let mut query = connection
@@ -238,5 +276,5 @@ pub(super) fn stored(connection: &Connection, id: &str) -> Result<StoredRun, Jou
         let entry = Entry { key: row.get(1)?, kind, at: timestamp(row.get(3)?), payload: row.get(4)? };
         rows.push(Row { seq, entry });
     }
-    Ok(StoredRun { run, state, created, rows })
+    Ok(StoredRun { run, state, created, updated, rows })
 }

@@ -16,6 +16,7 @@ use crate::cel::{Expression, InTurn, Known, KnownStep, Last, Standing, Stands, W
 use crate::diagnostic::{Code, Problems, nearest, quoted};
 use crate::document::{AgentSpec, Items, Loop, Place, Places, Step, ToolChoice, Workflow};
 use crate::parse::join;
+use crate::pinned::Files;
 use crate::references::{self, RefError, Resolved};
 use crate::topology::{self, Graph};
 use crate::{MAX_INCLUDE_DEPTH, unicode};
@@ -36,7 +37,7 @@ pub(super) fn check(
     let folder = path.parent().unwrap_or(Path::new("/"));
     let standing = if loader.open.len() > 1 { Standing::Included } else { Standing::Alone };
     let mut check = Check { problems: Problems::new(file, text), places, text, file, folder, standing };
-    check.read_references(&mut workflow);
+    check.read_references(&loader.source, &mut workflow);
     check.models(loader, &workflow);
     let agents = check.agents(loader, &workflow);
     let inputs = workflow.inputs.as_ref().and_then(|schema| check.schema(schema, "/inputs", "`inputs`"));
@@ -59,6 +60,7 @@ pub(super) fn check(
         inputs,
         outputs,
         warnings: Vec::new(),
+        pinned: Arc::default(),
         workflow,
     })
 }
@@ -73,23 +75,23 @@ pub(super) struct Check<'c> {
 }
 
 impl Check<'_> {
-    fn read_references(&mut self, workflow: &mut Workflow) {
+    fn read_references(&mut self, files: &Files, workflow: &mut Workflow) {
         for (name, agent) in &mut workflow.agents {
-            self.read_reference(&mut agent.prompt, &format!("{}/prompt", join("/agents", name)));
+            self.read_reference(files, &mut agent.prompt, &format!("{}/prompt", join("/agents", name)));
         }
         for (index, step) in workflow.steps.iter_mut().enumerate() {
             let pointer = format!("/steps/{index}");
-            self.read_reference(&mut step.instructions, &join(&pointer, "instructions"));
+            self.read_reference(files, &mut step.instructions, &join(&pointer, "instructions"));
             for (inner_index, inner) in step.repeat.iter_mut().flat_map(|it| &mut it.steps).enumerate() {
                 let pointer = format!("{pointer}/loop/steps/{inner_index}/instructions");
-                self.read_reference(&mut inner.instructions, &pointer);
+                self.read_reference(files, &mut inner.instructions, &pointer);
             }
         }
     }
 
-    fn read_reference(&mut self, text: &mut String, pointer: &str) {
+    fn read_reference(&mut self, files: &Files, text: &mut String, pointer: &str) {
         let place = self.places.of(pointer);
-        match references::resolve(self.folder, text) {
+        match references::resolve(files, self.folder, text) {
             Ok(Resolved::Inline) => {}
             Ok(Resolved::File(content)) => match unicode::clean(&content) {
                 Ok(clean) => *text = clean,

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenon_core::{
-    Args, BoxFut, Cancel, Delta, DeltaStream, FinishReason, Message, ModelClient, ModelError, Part, Request,
-    Role, Secrets, Timestamp, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec, TurnJournal, TurnRecord,
+    Args, BoxFut, Cancel, Delta, DeltaStream, FinishReason, Message, ModelClient, ModelError, Models, Part,
+    Request, Role, Secrets, Timestamp, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec, TurnJournal,
+    TurnRecord,
 };
 use tenon_flow::{
-    Begun, Completion, FlowRun, Journal, JournalError, JournalLog, Lease, LoadedWorkflow, NewRun, Past, Row,
-    RowKind, RunState, StepKey, StepLog, StepRequest, StopRun, StoredRun, Trust, Turns, WorkflowOutcome,
+    Begun, Completion, FlowRun, Journal, JournalError, JournalLog, Lease, LoadedWorkflow, NewRun, Past,
+    Resumed, Row, RowKind, RunState, Spent, StepKey, StepLog, StepRequest, StopRun, StoredRun, Turns,
+    WorkflowOutcome,
 };
 use tenon_tools::PermissionOptions;
 use tokio::sync::Notify;
@@ -165,7 +167,8 @@ impl World {
             Err(_) => {
                 let (lease, stored) = taken(journal, id).await;
                 let (lease, past) = (Arc::new(lease), Past::of(&stored).unwrap());
-                let log = JournalLog::resume(Arc::clone(&lease), root, Secrets::default(), past, Trust::Keys);
+                let resumed = Resumed { past, models: Models::default(), document: None };
+                let log = JournalLog::resume(Arc::clone(&lease), root, Secrets::default(), resumed);
                 (lease, log.await.unwrap())
             }
         }
@@ -271,6 +274,14 @@ impl StepLog for CutLog {
     fn turns(&self, key: &StepKey) -> Turns {
         let Turns { records, journal } = self.inner.turns(key);
         Turns { records, journal: Arc::new(CutTurns { inner: journal, cut: Arc::clone(&self.cut) }) }
+    }
+
+    fn has_begun(&self, place: &StepKey) -> bool {
+        self.inner.has_begun(place)
+    }
+
+    fn dropped(&self) -> Vec<(StepKey, Spent)> {
+        self.inner.dropped()
     }
 }
 

@@ -71,6 +71,7 @@ pub fn loaded(shape: &Shape) -> Arc<LoadedWorkflow> {
         outputs: Vec::new(),
         warnings: Vec::new(),
         hash: String::new(),
+        pinned: Arc::default(),
     })
 }
 

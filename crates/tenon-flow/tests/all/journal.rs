@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tenon_core::Timestamp;
-use tenon_flow::{Entry, Journal, JournalError, NewRun, Retention, RowKind, RunState, WorkflowStatus};
+use tenon_flow::{
+    Cancelling, Entry, Journal, JournalError, NewRun, Retention, RowKind, RunState, WorkflowStatus,
+};
 
 fn place() -> (TempDir, Journal) {
     let folder = tempfile::tempdir().unwrap();
@@ -160,7 +162,7 @@ async fn a_run_is_cancelled_from_elsewhere() {
     let lease = journal.begin(run("r")).await.unwrap();
     let mut cancelled = lease.cancelled();
     let elsewhere = Journal::open(&folder.path().join("home/runs.db")).unwrap();
-    assert!(elsewhere.cancel("r").unwrap());
+    assert!(matches!(elsewhere.cancel("r").unwrap(), Cancelling::Asked { .. }));
     cancelled.wait_for(|cancelled| *cancelled).await.unwrap();
     drop(lease);
     // Nobody runs it: it is over at once. What is over stays as it ended.
@@ -170,9 +172,16 @@ async fn a_run_is_cancelled_from_elsewhere() {
     let (lease, _) = journal.take("r").await.unwrap();
     lease.finish(RunState::Ended(WorkflowStatus::Failed), None).await.unwrap();
     drop(lease);
-    assert!(!elsewhere.cancel("r").unwrap());
+    assert_eq!(elsewhere.cancel("r").unwrap(), Cancelling::Over(WorkflowStatus::Failed));
     assert_eq!(journal.load("r").unwrap().state, RunState::Ended(WorkflowStatus::Failed));
     assert!(matches!(elsewhere.cancel("x"), Err(JournalError::Unknown { .. })));
+    drop(journal.begin(run("cut off")).await.unwrap());
+    // The lease is given back by the journal's thread.
+    while journal.holder("cut off").unwrap().is_some() {
+        std::thread::yield_now();
+    }
+    assert_eq!(elsewhere.cancel("cut off").unwrap(), Cancelling::Marked);
+    assert_eq!(journal.state("cut off").unwrap(), RunState::Ended(WorkflowStatus::Cancelled));
 }
 
 #[tokio::test]

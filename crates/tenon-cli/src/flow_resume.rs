@@ -1,0 +1,185 @@
+//! `tenon flow resume`: which run, with which document, and what would be run again if that is another one.
+//!
+//! Pinned with the run are its document, inputs, context, folder and the model that `-m` named; everything else is said anew.
+//! The run itself goes on in `flow_run.rs`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tenon_core::{ErrorClass, Failure};
+use tenon_flow::{
+    Again, Given, Journal, JournalError, LoadError, LoadedWorkflow, NewDocument, Past, Pinned, RunSpec,
+    RunState, StoredRun, WorkflowStatus, load, load_pinned,
+};
+
+use crate::args::RunArgs;
+use crate::flow_journal::failure;
+use crate::flow_usage::{Resume, WhichDocument};
+use crate::stderr::Reporter;
+use crate::{flow_command, flow_inputs};
+
+/// Names under which flags are kept with a run.
+const MODEL: &str = "model";
+const BASE_URL: &str = "base_url";
+const API_KEY_ENV: &str = "api_key_env";
+const AUTH_TYPE: &str = "auth_type";
+
+/// A run to go on with.
+pub struct Found {
+    pub stored: StoredRun,
+    pub given: Given,
+}
+
+/// What it goes on with.
+pub struct Continued {
+    pub flow: Arc<LoadedWorkflow>,
+    /// When the run is to be pinned to it from now on.
+    pub instead: Option<NewDocument>,
+    pub changed: Changed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    Yes,
+    No,
+}
+
+/// Finds the run. What is wrong with it is told before anything is read or paid for.
+pub fn find(journal: Option<&Journal>, wanted: &str) -> Result<Found, Failure> {
+    let unknown = || failure(&JournalError::Unknown { id: wanted.to_owned() });
+    let journal = journal.ok_or_else(unknown)?;
+    let id = journal.find(wanted).map_err(|error| failure(&error))?;
+    if let Some(pid) = journal.holder(&id).map_err(|error| failure(&error))? {
+        return Err(failure(&JournalError::Held { id, pid }));
+    }
+    let stored = journal.load(&id).map_err(|error| failure(&error))?;
+    let given = Given::of(&stored).map_err(|error| failure(&error))?;
+    if !Path::new(&stored.run.cwd).is_dir() {
+        let message = format!("the folder of the run is gone: `{}`", stored.run.cwd);
+        return Err(Failure::new(ErrorClass::Input, message));
+    }
+    Ok(Found { stored, given })
+}
+
+/// A run that completed is shown again, whatever has become of its document, unless another one is asked for.
+pub fn is_shown_again(found: &Found, asked: &Resume) -> bool {
+    found.stored.state == RunState::Ended(WorkflowStatus::Completed)
+        && asked.file.is_none()
+        && asked.document != WhichDocument::Accepted
+}
+
+/// The document as the run holds it.
+pub fn pinned(found: &Found) -> Result<LoadedWorkflow, Failure> {
+    let pinned = Pinned::from_json(&found.stored.run.document)
+        .map_err(|error| Failure::new(ErrorClass::Input, error.to_string()))?;
+    load_pinned(&pinned, &flow_command::load_options()).map_err(|error| {
+        Failure::new(
+            ErrorClass::Config,
+            format!("the document that the run began with is not valid here: {error}"),
+        )
+    })
+}
+
+/// Settles which document it is. Another one than the run's own needs to be accepted.
+pub fn document(
+    found: &Found,
+    asked: &Resume,
+    started_in: &Path,
+    reporter: Reporter,
+) -> Result<Continued, Failure> {
+    let own = pinned(found)?;
+    let as_it_was = |flow| Ok(Continued { flow: Arc::new(flow), instead: None, changed: Changed::No });
+    if asked.document == WhichDocument::Pinned {
+        return as_it_was(own);
+    }
+    let options = flow_command::load_options();
+    let now = match &asked.file {
+        Some(file) => flow_command::read_document(&started_in.join(file), file, reporter)?,
+        None => match load(&own.pinned.path, &options) {
+            Ok(flow) => flow,
+            Err(LoadError::Unreadable { .. }) => {
+                let file = own.pinned.path.display();
+                reporter.note(&format!("`{file}` is gone; the run goes on with the document it began with"));
+                return as_it_was(own);
+            }
+            Err(error @ LoadError::Invalid(_)) => {
+                let message = format!("the document has changed and is not valid: {error}");
+                return Err(Failure::new(ErrorClass::Input, message)
+                    .hint("`--pinned` goes on with the document that the run began with"));
+            }
+        },
+    };
+    if now.hash == found.stored.run.document_hash && asked.file.is_none() {
+        return as_it_was(own);
+    }
+    let instead = (now.pinned != own.pinned).then(|| new_document(&now)).transpose()?;
+    let flow = Arc::new(now);
+    if flow.hash == found.stored.run.document_hash {
+        return Ok(Continued { flow, instead, changed: Changed::No });
+    }
+    let mut past = Past::of(&found.stored).map_err(|error| failure(&error))?;
+    let inputs = flow_inputs::again(&found.given.inputs, &flow)?;
+    let again = past.fit(&RunSpec::new(Arc::clone(&flow), &found.stored.run.id, inputs));
+    tell(&again, past.completed(), &flow);
+    if asked.document != WhichDocument::Accepted {
+        return Err(Failure::new(ErrorClass::Input, "the document has changed since the run began").hint(
+            "`--accept-changes` goes on with it as it is now, `--pinned` with the one that the run began with",
+        ));
+    }
+    Ok(Continued { flow, instead, changed: Changed::Yes })
+}
+
+pub fn new_document(flow: &LoadedWorkflow) -> Result<NewDocument, Failure> {
+    let document =
+        flow.pinned.to_json().map_err(|error| Failure::new(ErrorClass::Input, error.to_string()))?;
+    Ok(NewDocument { name: flow.workflow.name.clone(), hash: flow.hash.clone(), document })
+}
+
+/// Step by step, with what was paid for in vain.
+fn tell(again: &[Again], kept: usize, flow: &LoadedWorkflow) {
+    let line = crate::stderr::line;
+    if again.is_empty() {
+        line(&format!("the document has changed; {} kept", steps(kept, "is", "are")));
+        return;
+    }
+    let many = steps(again.len(), "is", "are");
+    line(&format!("the document has changed; {many} run again, and {} kept:", steps(kept, "is", "are")));
+    for Again { step_id, ended, spent } in again {
+        let top = step_id.split(['.', '[']).next().unwrap_or_default();
+        let is_there = flow.steps.iter().any(|step| step.id == top);
+        let what = match (is_there, ended) {
+            (false, _) => "no longer in the document",
+            (true, true) => "run again",
+            (true, false) => "begun again",
+        };
+        let cost = spent.cost_usd.map(|cost| format!("${cost:.4}, ")).unwrap_or_default();
+        line(&format!("  step {step_id}: {what} (had used {cost}{} tokens)", spent.usage.total));
+    }
+}
+
+fn steps(count: usize, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 step {one}") } else { format!("{count} steps {many}") }
+}
+
+/// What is kept of the flags: which model was named, and how it is reached.
+pub fn kept_flags(run: &RunArgs) -> std::collections::BTreeMap<String, String> {
+    let flags = [
+        (MODEL, &run.model),
+        (BASE_URL, &run.base_url),
+        (API_KEY_ENV, &run.api_key_env),
+        (AUTH_TYPE, &run.auth_type),
+    ];
+    let given = flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
+    // An address with a name and a password in it is kept nowhere.
+    given.filter(|(name, value)| name != BASE_URL || !value.contains('@')).collect()
+}
+
+/// What was said when the run began holds, unless it is said anew.
+pub fn restore_flags(run: &mut RunArgs, given: &Given) {
+    let kept = |name: &str| given.kept.get(name).cloned();
+    run.model = run.model.take().or_else(|| kept(MODEL));
+    run.base_url = run.base_url.take().or_else(|| kept(BASE_URL));
+    run.api_key_env = run.api_key_env.take().or_else(|| kept(API_KEY_ENV));
+    run.auth_type = run.auth_type.take().or_else(|| kept(AUTH_TYPE));
+    run.cwd = None;
+}

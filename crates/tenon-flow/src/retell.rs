@@ -1,0 +1,76 @@
+//! A run gone through once more by what its journal knows, without doing anything: the interpreter is a pure function of
+//! what has happened, so it says again what it said then.
+//!
+//! Who looks at a run (`run_view.rs`) and who finds out what another document would change (`past.rs`) listen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tenon_core::Timestamp;
+
+use crate::past::Past;
+use crate::{
+    Action, Completion, Interpreter, LoadedWorkflow, Notice, RunSpec, StepKey, StepRequest, WorkflowOutcome,
+    included,
+};
+
+pub(crate) trait Listener {
+    /// Something is asked for. Whether its ending, if one is known, is the answer.
+    fn asked(&mut self, key: &StepKey, request: &StepRequest) -> bool;
+
+    /// Said when the time was this.
+    fn told(&mut self, notice: &Notice, at: Timestamp);
+}
+
+/// The outcome, if the run came to one.
+pub(crate) fn retell(spec: &RunSpec, past: &Past, listener: &mut dyn Listener) -> Option<WorkflowOutcome> {
+    one(spec.clone(), &spec.workflow, past, listener)
+}
+
+fn one(
+    spec: RunSpec,
+    root: &Arc<LoadedWorkflow>,
+    past: &Past,
+    listener: &mut dyn Listener,
+) -> Option<WorkflowOutcome> {
+    let mut at = *past.began.get(&spec.place)?;
+    let mut interpreter = Interpreter::new(spec.clone());
+    // What ended, by its place among all endings.
+    let mut ended: BTreeMap<u64, &Completion> = BTreeMap::new();
+    let mut actions = interpreter.begin(at);
+    loop {
+        for action in actions {
+            match action {
+                Action::Start { key, request } => {
+                    let counts = listener.asked(&key, &request);
+                    match past.ended.get(&key).filter(|_| counts) {
+                        Some((place, completion)) => drop(ended.insert(*place, completion)),
+                        None => inside(&spec, root, key, &request, past, listener),
+                    }
+                }
+                Action::Tell(notice) => listener.told(&notice, at),
+                Action::Cancel { .. } => {}
+            }
+        }
+        let Some((_, completion)) = ended.pop_first() else { break };
+        at = completion.at;
+        actions = interpreter.complete(completion);
+    }
+    interpreter.outcome().cloned()
+}
+
+/// A workflow that had begun inside this one and is not over.
+fn inside(
+    spec: &RunSpec,
+    root: &Arc<LoadedWorkflow>,
+    key: StepKey,
+    request: &StepRequest,
+    past: &Past,
+    listener: &mut dyn Listener,
+) {
+    if let StepRequest::SubWorkflow(request) = request
+        && let Some(workflow) = included(root, &request.document)
+    {
+        one(spec.included(workflow, key, request), root, past, listener);
+    }
+}

@@ -1,0 +1,431 @@
+//! A run as its journal tells it, put together for looking at: `tenon flow show`, a page, a program.
+//!
+//! [`RunView::of`] takes what [`Journal::load`](crate::Journal::load) gives and returns, in this order of containment:
+//!
+//! - [`RunView`]: the run. Its document (loaded from what the run holds, so a drawing can be made of it), state, times,
+//!   what the caller gave, what everything cost, and the outcome once every step is over.
+//! - [`RunStep`]: one step of the document, or a round, an item or a step inside a loop or an include, in the order in which
+//!   they started; then the document's steps that have not. Its `record` has content, result, error and cost when it is over.
+//! - [`AttemptView`]: one run of the step's agent, with the prompt. A loop and an include have none of their own.
+//! - [`TurnView`] and [`CallView`]: what the model said and what its tools gave.
+//!
+//! `prompt`, `text`, `arguments`, `result`, `content`, `context` and `inputs` are payloads: whoever shows a view leaves them
+//! out unless asked for them. Errors and names are not.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use tenon_core::{Origin, Timestamp, TurnRecord, Usage};
+
+use crate::journal::{JournalError, RowKind, RunState, StoredRun};
+use crate::past::{Past, add_to_steps, spent_by, total};
+use crate::retell::{Listener, retell};
+use crate::{
+    Given, LoadOptions, LoadedWorkflow, Notice, Pinned, Role, RunLimits, RunSpec, Segment, Spent, Started,
+    StepError, StepKey, StepKind, StepOutcome, StepRecord, StepRequest, StepStatus, WorkflowOutcome,
+    load_pinned, turn_rows,
+};
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct RunView {
+    pub id: String,
+    /// The workflow's name.
+    pub name: String,
+    pub state: RunState,
+    pub created: Timestamp,
+    pub updated: Timestamp,
+    /// The folder it works in.
+    pub cwd: String,
+    pub given: Given,
+    pub document: Arc<LoadedWorkflow>,
+    pub steps: Vec<RunStep>,
+    /// Everything that was paid for, attempts that were given up included. The cost of turns of a step that is not over is
+    /// not known here, so that it is `None` as long as there is one.
+    pub spent: Spent,
+    /// Once every step is over.
+    pub outcome: Option<WorkflowOutcome>,
+}
+
+/// A step, a round or an item of a loop, or a judge.
+#[derive(Clone, Debug)]
+pub struct RunStep {
+    /// `each[3].inner`
+    pub id: String,
+    /// Of the first attempt.
+    pub key: StepKey,
+    /// The key of the document's `agents`.
+    pub agent: Option<String>,
+    pub kind: StepKind,
+    pub status: ViewStatus,
+    pub started: Option<Timestamp>,
+    pub ended: Option<Timestamp>,
+    /// When it is over: content, result, error, how often it was tried, why it did not run.
+    pub record: Option<Arc<StepRecord>>,
+    /// What it cost, as far as it is known, with everything inside it.
+    pub spent: Spent,
+    /// In their order.
+    pub attempts: Vec<AttemptView>,
+}
+
+/// How a step stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViewStatus {
+    /// It has not started.
+    Waiting,
+    /// Somebody runs it.
+    Running,
+    /// It had started when the run was stopped or died.
+    Unfinished,
+    Ended(StepStatus),
+}
+
+impl ViewStatus {
+    pub fn name(self) -> &'static str {
+        match self {
+            ViewStatus::Waiting => "waiting",
+            ViewStatus::Running => "running",
+            ViewStatus::Unfinished => "unfinished",
+            ViewStatus::Ended(status) => status.name(),
+        }
+    }
+}
+
+/// One run of an agent.
+#[derive(Clone, Debug)]
+pub struct AttemptView {
+    pub key: StepKey,
+    /// From 1.
+    pub number: u32,
+    pub started: Timestamp,
+    pub ended: Option<Timestamp>,
+    /// What the agent was told.
+    pub prompt: Option<String>,
+    pub turns: Vec<TurnView>,
+    /// Why it failed.
+    pub error: Option<StepError>,
+    /// By the journal when it is over, else by its turns.
+    pub spent: Spent,
+}
+
+/// One answer of a model.
+#[derive(Clone, Debug)]
+pub struct TurnView {
+    /// When the answer was complete.
+    pub at: Timestamp,
+    pub model: String,
+    pub text: String,
+    pub usage: Usage,
+    pub calls: Vec<CallView>,
+}
+
+#[derive(Clone, Debug)]
+pub struct CallView {
+    pub id: String,
+    pub name: String,
+    pub arguments: String,
+    /// None for a call that never ran: the contract's own, one that was refused.
+    pub started: Option<Timestamp>,
+    pub ended: Option<Timestamp>,
+    pub result: Option<String>,
+    pub is_error: bool,
+}
+
+impl RunView {
+    pub fn of(stored: &StoredRun) -> Result<RunView, JournalError> {
+        let run = &stored.run;
+        let damaged = |why: String| JournalError::Damaged { id: run.id.clone(), seq: 0, why };
+        let given = Given::of(stored)?;
+        let pinned = Pinned::from_json(&run.document).map_err(|error| damaged(error.to_string()))?;
+        let options = LoadOptions::default();
+        let document = Arc::new(load_pinned(&pinned, &options).map_err(|error| damaged(error.to_string()))?);
+        let past = Past::read(stored)?;
+        let attempts = attempts(stored, &past)?;
+        let mut spec = RunSpec::new(Arc::clone(&document), &run.id, given.inputs.clone());
+        spec.limits = RunLimits { max_concurrency: Some(u32::MAX), ..RunLimits::default() };
+        spec.before = total(&past.spent);
+        let mut seen = Seen { known: known(stored), ..Seen::default() };
+        let mut outcome = retell(&spec, &past, &mut seen);
+        if let Some(outcome) = &mut outcome {
+            add_to_steps(outcome, &past.spent);
+        }
+        let mut spent = total(&past.spent);
+        attempts.values().flatten().for_each(|attempt| spent.add(&attempt.spent));
+        let mut steps = seen.into_steps(stored.state, attempts);
+        for step in &mut steps {
+            let dropped = past.spent.iter().filter(|(key, _)| is_inside(key, &step.key));
+            dropped.for_each(|(_, spent)| step.spent.add(spent));
+        }
+        waiting(&document, &run.id, &mut steps);
+        Ok(RunView {
+            id: run.id.clone(),
+            name: run.name.clone(),
+            state: stored.state,
+            created: stored.created,
+            updated: stored.updated,
+            cwd: run.cwd.clone(),
+            given,
+            document,
+            steps,
+            spent,
+            outcome,
+        })
+    }
+
+    /// The document's own steps, without what is inside loops and includes.
+    pub fn top(&self) -> impl Iterator<Item = &RunStep> {
+        self.steps.iter().filter(|step| step.depth() == 0)
+    }
+}
+
+impl RunStep {
+    /// How many loops and includes are around it. A round, an item or a judge of a loop is inside the loop.
+    pub fn depth(&self) -> usize {
+        let segments = self.key.segments();
+        let last = segments.last();
+        let is_part = self.key.role() == Role::Judge
+            || last.is_some_and(|last| last.of_iteration().is_some() || last.of_item().is_some());
+        segments.len().saturating_sub(2) + usize::from(is_part)
+    }
+}
+
+/// Every place of which there is a row, and everything around it.
+fn known(stored: &StoredRun) -> HashSet<Vec<Segment>> {
+    let keys = stored.rows.iter().filter_map(|row| row.entry.key.parse::<StepKey>().ok());
+    keys.flat_map(|key| {
+        let segments = key.segments();
+        (1..=segments.len()).map(|upto| plain(&segments[..upto])).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+/// The way to a step without attempts; a round or an item of a loop also stands for the loop.
+fn plain(segments: &[Segment]) -> Vec<Segment> {
+    segments.iter().map(|segment| segment.clone().attempt(1)).collect()
+}
+
+fn of_loop(segments: &[Segment]) -> Vec<Segment> {
+    let mut segments = plain(segments);
+    if let Some(last) = segments.pop() {
+        segments.push(Segment::new(last.id()));
+    }
+    segments
+}
+
+/// Whether a key is of this step or of something in it.
+fn is_inside(key: &StepKey, step: &StepKey) -> bool {
+    let (inner, outer) = (plain(key.segments()), plain(step.segments()));
+    if step.role() == Role::Judge {
+        return key.role() == Role::Judge && inner == outer;
+    }
+    let Some(part) = inner.get(..outer.len()) else { return false };
+    part == outer || of_loop(part) == outer
+}
+
+/// What the interpreter says once more.
+#[derive(Default)]
+struct Seen {
+    known: HashSet<Vec<Segment>>,
+    steps: Vec<RunStep>,
+    places: HashMap<(Vec<Segment>, Role), usize>,
+}
+
+impl Seen {
+    fn at(&mut self, key: &StepKey, agent: Option<String>, kind: StepKind) -> &mut RunStep {
+        let place = (plain(key.segments()), key.role());
+        let index = *self.places.entry(place).or_insert_with(|| {
+            self.steps.push(RunStep {
+                id: key.step_id(),
+                key: key.clone(),
+                agent,
+                kind,
+                status: ViewStatus::Waiting,
+                started: None,
+                ended: None,
+                record: None,
+                spent: Spent::default(),
+                attempts: Vec::new(),
+            });
+            self.steps.len() - 1
+        });
+        &mut self.steps[index]
+    }
+
+    fn has_rows(&self, key: &StepKey, kind: &StepKind) -> bool {
+        let place = plain(key.segments());
+        match kind {
+            // A loop has no row of its own; its rounds have.
+            StepKind::Repeat { .. } | StepKind::ForEach { .. } => {
+                self.known.iter().any(|known| known.len() == place.len() && of_loop(known) == place)
+            }
+            StepKind::Agent | StepKind::Include { .. } => self.known.contains(&place),
+        }
+    }
+
+    fn into_steps(
+        self,
+        state: RunState,
+        mut attempts: BTreeMap<(Vec<Segment>, Role), Vec<AttemptView>>,
+    ) -> Vec<RunStep> {
+        let mut steps = self.steps;
+        let costs: Vec<(StepKey, Spent)> =
+            attempts.values().flatten().map(|attempt| (attempt.key.clone(), attempt.spent)).collect();
+        for step in &mut steps {
+            step.attempts =
+                attempts.remove(&(plain(step.key.segments()), step.key.role())).unwrap_or_default();
+            if let Some(first) = step.attempts.first() {
+                step.started = Some(first.started);
+            }
+            if step.status == ViewStatus::Waiting && step.started.is_some() {
+                step.status = match state {
+                    RunState::Running => ViewStatus::Running,
+                    RunState::Interrupted | RunState::Ended(_) => ViewStatus::Unfinished,
+                };
+            }
+            let inside = costs.iter().filter(|(key, _)| is_inside(key, &step.key));
+            inside.for_each(|(_, spent)| step.spent.add(spent));
+        }
+        steps
+    }
+}
+
+impl Listener for Seen {
+    fn asked(&mut self, _key: &StepKey, _request: &StepRequest) -> bool {
+        true
+    }
+
+    fn told(&mut self, notice: &Notice, at: Timestamp) {
+        match notice {
+            Notice::Started(Started { key, agent, kind, .. }) => {
+                // More is ready than was started: then it waits.
+                if self.has_rows(key, kind) {
+                    self.at(key, agent.clone(), kind.clone()).started = Some(at);
+                }
+            }
+            Notice::Ended { key, agent, record } => {
+                let step = self.at(key, agent.clone(), StepKind::Agent);
+                step.status = ViewStatus::Ended(record.status);
+                step.ended = Some(at);
+                step.record = Some(Arc::clone(record));
+            }
+            Notice::NotRun { key, agent, record, .. } => {
+                let step = self.at(key, agent.clone(), StepKind::Agent);
+                step.status = ViewStatus::Ended(record.status);
+                step.record = Some(Arc::clone(record));
+            }
+            Notice::Retrying { .. }
+            | Notice::Restored { .. }
+            | Notice::Progress { .. }
+            | Notice::JudgeFailed { .. } => {}
+        }
+    }
+}
+
+/// The document's steps of which nothing is known, at the end.
+fn waiting(document: &LoadedWorkflow, run_id: &str, steps: &mut Vec<RunStep>) {
+    for step in &document.steps {
+        if steps.iter().any(|known| known.id == step.id) {
+            continue;
+        }
+        steps.push(RunStep {
+            id: step.id.clone(),
+            key: StepKey::run(run_id).child(Segment::new(&step.id)),
+            agent: step.spec.agent.clone(),
+            kind: StepKind::Agent,
+            status: ViewStatus::Waiting,
+            started: None,
+            ended: None,
+            record: None,
+            spent: Spent::default(),
+            attempts: Vec::new(),
+        });
+    }
+}
+
+/// What agents did, by step.
+fn attempts(
+    stored: &StoredRun,
+    past: &Past,
+) -> Result<BTreeMap<(Vec<Segment>, Role), Vec<AttemptView>>, JournalError> {
+    let mut attempts: BTreeMap<StepKey, AttemptView> = BTreeMap::new();
+    for row in &stored.rows {
+        let damaged = |why: String| JournalError::Damaged { id: stored.run.id.clone(), seq: row.seq, why };
+        let entry = &row.entry;
+        let Ok(key) = entry.key.parse::<StepKey>() else { continue };
+        if entry.kind == RowKind::Told && !attempts.contains_key(&key) {
+            let number = key.attempt();
+            attempts.insert(
+                key.clone(),
+                AttemptView {
+                    key: key.clone(),
+                    number,
+                    started: entry.at,
+                    ended: None,
+                    prompt: None,
+                    turns: Vec::new(),
+                    error: None,
+                    spent: Spent::default(),
+                },
+            );
+        }
+        let Some(attempt) = attempts.get_mut(&key) else { continue };
+        if let Some(record) = turn_rows::read(entry) {
+            attempt.see(record.map_err(damaged)?, entry.at);
+        }
+    }
+    let mut by_step: BTreeMap<(Vec<Segment>, Role), Vec<AttemptView>> = BTreeMap::new();
+    for (key, mut attempt) in attempts {
+        if let Some((_, completion)) = past.ended.get(&key) {
+            attempt.ended = Some(completion.at);
+            attempt.spent = spent_by(completion);
+            if let StepOutcome::Failed { error, .. } = &completion.outcome {
+                attempt.error = Some(error.clone());
+            }
+        }
+        by_step.entry((plain(key.segments()), key.role())).or_default().push(attempt);
+    }
+    by_step.values_mut().for_each(|attempts| attempts.sort_by_key(|attempt| attempt.number));
+    Ok(by_step)
+}
+
+impl AttemptView {
+    fn see(&mut self, record: TurnRecord, at: Timestamp) {
+        match record {
+            TurnRecord::UserMessage { message, origin: Origin::Prompt } if self.prompt.is_none() => {
+                self.prompt = Some(message.text());
+            }
+            TurnRecord::ModelTurn { model, message, usage, .. } => {
+                let calls = message.tool_calls().map(|call| CallView {
+                    id: call.id.clone(),
+                    name: call.name.clone(),
+                    arguments: call.arguments.clone(),
+                    started: None,
+                    ended: None,
+                    result: None,
+                    is_error: false,
+                });
+                let (calls, text) = (calls.collect(), message.text());
+                self.turns.push(TurnView { at, model, text, usage, calls });
+                // What it cost is known when the attempt is over.
+                self.spent.add(&Spent { usage, cost_usd: None, turns: 1 });
+            }
+            TurnRecord::ToolStarted { call_id, .. } => {
+                if let Some(call) = self.call(&call_id) {
+                    call.started = Some(at);
+                }
+            }
+            TurnRecord::ToolFinished { result, .. } => {
+                if let Some(call) = self.call(&result.call_id) {
+                    call.ended = Some(at);
+                    call.is_error = result.is_error;
+                    call.result = Some(result.content);
+                }
+            }
+            TurnRecord::UserMessage { .. } | TurnRecord::Compacted { .. } => {}
+        }
+    }
+
+    fn call(&mut self, id: &str) -> Option<&mut CallView> {
+        self.turns.iter_mut().rev().flat_map(|turn| &mut turn.calls).find(|call| call.id == id)
+    }
+}
