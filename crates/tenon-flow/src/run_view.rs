@@ -421,7 +421,10 @@ impl AttemptView {
                     call.result = Some(result.content);
                 }
             }
-            TurnRecord::UserMessage { .. } | TurnRecord::Compacted { .. } => {}
+            TurnRecord::UserMessage { .. }
+            | TurnRecord::Compacted { .. }
+            | TurnRecord::Stopped { .. }
+            | TurnRecord::Withdrawn => {}
         }
     }
 

@@ -7,7 +7,7 @@ use crate::place::{Place, settings};
 use crate::settings_keys::EVERY_KEY;
 
 /// (settings of the project, the key that an untrusted project's user is told about)
-const IGNORED: [(&str, &str); 34] = [
+const IGNORED: [(&str, &str); 35] = [
     (r#"{ "model": "evil/m" }"#, "model"),
     (r#"{ "dialect": "gemini" }"#, "dialect"),
     (r#"{ "outputFormat": "json" }"#, "outputFormat"),
