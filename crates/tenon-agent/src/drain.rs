@@ -66,6 +66,17 @@ impl Background {
         Background::new(ids, schedules, DEFAULT_WAIT)
     }
 
+    /// Between the turns of a session: waits until something happens in the background and tells clients of it; the
+    /// model hears of it with the next turn. Dropping the future loses nothing.
+    pub async fn listen(&self, sink: Arc<dyn EventSink>, ids: Arc<IdSource>) {
+        self.news.open();
+        let event = tokio::select! {
+            event = self.tasks.next() => event,
+            () = self.schedules.fire(&self.tasks) => return,
+        };
+        take_in(event, &self.news, &Emitter::new(sink, ids, None));
+    }
+
     /// The session is over: what still works is stopped, and clients are told how each task ended.
     pub async fn end(&self, sink: Arc<dyn EventSink>, ids: Arc<IdSource>) {
         self.news.close_for_good();

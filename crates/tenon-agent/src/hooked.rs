@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_core::{
-    ApprovalMode, Args, Cancel, Ending, ErrorClass, EventKind, Failure, HookEvent, Message, Origin, Outcome,
-    Part, PermissionAsk, PermissionReply, RawJson, ToolCall, ToolErrorKind, ToolKind, ToolOutcome,
+    ApprovalMode, Args, Cancel, Client, Ending, ErrorClass, EventKind, Failure, HookEvent, Message, Origin,
+    Outcome, Part, PermissionAsk, PermissionReply, RawJson, ToolCall, ToolErrorKind, ToolKind, ToolOutcome,
     ToolResult,
 };
 use tenon_tools::{HookCtx, HookDecision, HookInput, HookSays, HookedCall, Stopping, Verdict};
@@ -132,7 +132,7 @@ impl Run<'_> {
             let HookDecision { says, updated_input, .. } =
                 self.fire(HookInput::PermissionRequest(hooked(call, input))).await?;
             match says {
-                HookSays::Allow => return Ok(PermissionReply::Allow { updated_input }),
+                HookSays::Allow => return Ok(PermissionReply::allow(updated_input)),
                 HookSays::Deny { reason } => {
                     let message = format!("a `PermissionRequest` hook refused it: {reason}");
                     return Ok(PermissionReply::Deny { message });
@@ -140,7 +140,7 @@ impl Run<'_> {
                 HookSays::Nothing | HookSays::Ask { .. } => {}
             }
         }
-        Ok(self.agent.client.permission(ask, self.agent.stop.cancel().child_token()).await)
+        Ok(self.client.permission(ask, self.agent.stop.cancel().child_token()).await)
     }
 
     /// What hooks make of an answer before it is checked.

@@ -20,6 +20,7 @@ mod drain;
 mod emitter;
 mod failures;
 mod fold;
+mod granted;
 mod history;
 mod hooked;
 mod leave;

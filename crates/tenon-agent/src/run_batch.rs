@@ -9,8 +9,9 @@ use std::time::Instant;
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use tenon_core::{
-    Args, Cancel, Decision, ErrorClass, EventKind, Failure, PermissionAsk, PermissionDenial, PermissionReply,
-    RawJson, ToolCall, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolReport, ToolResult, TurnRecord,
+    Args, Cancel, Client, Decision, ErrorClass, EventKind, Failure, PermissionAsk, PermissionDenial,
+    PermissionReply, RawJson, ToolCall, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolReport,
+    ToolResult, TurnRecord,
 };
 use tenon_tools::Verdict;
 
@@ -74,6 +75,14 @@ impl Run<'_> {
         }
     }
 
+    /// What was planned for a call, unless an answer to another one has changed what is allowed.
+    fn judge_again(&self, call: &ToolCall, planned: &Step) -> Step {
+        match planned {
+            Step::Execute(_) | Step::Ask { .. } => self.judge(call),
+            Step::Terminal | Step::Refuse(_) | Step::Skip => planned.clone(),
+        }
+    }
+
     fn unknown_tool(&self, name: &str) -> String {
         let known: Vec<String> = self.offered_tools().iter().map(|spec| format!("`{}`", spec.name)).collect();
         let known = known.join(", ");
@@ -104,7 +113,8 @@ impl Run<'_> {
             let end = at + side_by_side(&steps[at..]).clamp(1, new.max(1));
             let mut seen = Vec::with_capacity(end - at);
             for (call, step) in calls[at..end].iter().zip(&steps[at..end]) {
-                seen.push(self.hooks_before_call(call, step).await?);
+                let step = self.judge_again(call, step);
+                seen.push(self.hooks_before_call(call, &step).await?);
             }
             self.run_seen(&calls[at..end], &seen, &mut results).await?;
             at = end;
@@ -179,10 +189,10 @@ impl Run<'_> {
                 };
                 self.emitter.emit(EventKind::PermissionAsked(Box::new(ask.clone())));
                 match self.permission(call, ask).await? {
-                    PermissionReply::Allow { updated_input: None } => {
+                    PermissionReply::Allow { updated_input: None, .. } => {
                         self.execute(call, args.clone(), Decision::Accept).await
                     }
-                    PermissionReply::Allow { updated_input: Some(args) } => {
+                    PermissionReply::Allow { updated_input: Some(args), .. } => {
                         // Other arguments are another call: what a rule denies stays denied.
                         match self.denial_of(call, &args) {
                             Some((reason, hint)) => Ok(self.denied(call, &reason, hint.as_deref())),
@@ -251,7 +261,7 @@ impl Run<'_> {
                 let ctx = ToolCtx {
                     call_id: call.id.clone(),
                     cancel: self.cancel(),
-                    client: Arc::clone(&self.agent.client),
+                    client: Arc::clone(&self.client) as Arc<dyn Client>,
                     sink: Arc::clone(self.emitter.sink()),
                     progress: Arc::new(move |progress| {
                         emitter.emit(EventKind::ToolProgress { call_id: call_id.clone(), progress });

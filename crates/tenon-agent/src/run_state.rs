@@ -15,6 +15,7 @@ use tenon_core::{
 use crate::compact::Compactions;
 use crate::context::Context;
 use crate::failures::{self, Said};
+use crate::granted::Granted;
 use crate::history::{Prompted, tell};
 use crate::payload_words::PayloadWords;
 use crate::repeated_call::RepeatedCalls;
@@ -26,6 +27,8 @@ use crate::{Agent, Emitter, Replay};
 pub(crate) struct Run<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) emitter: Arc<Emitter>,
+    /// Whoever is asked within the run.
+    pub(crate) client: Arc<Granted>,
     pub(crate) turns: u32,
     pub(crate) tool_calls: u32,
     pub(crate) metrics: Metrics,
@@ -82,9 +85,16 @@ impl<'a> Run<'a> {
         let terminal = agent.contract.as_ref().filter(|contract| !agent.permissions.removes(contract.tool));
         agent.lineage.begin_run(&history);
         agent.background.news.open();
+        let client = Granted::new(
+            Arc::clone(&agent.client),
+            agent.permissions.clone(),
+            Arc::clone(&emitter),
+            agent.info.sandbox,
+        );
         Run {
             agent,
             emitter,
+            client: Arc::new(client),
             turns: 0,
             tool_calls: 0,
             metrics: Metrics::default(),
@@ -179,6 +189,7 @@ impl<'a> Run<'a> {
         let helpers = self.agent.lineage.take_helpers();
         self.metrics.merge(&helpers.metrics);
         self.denials.extend(helpers.denials);
+        self.warnings.extend(self.client.take_warnings());
         let ending = match ending {
             Ending::Success(_) if self.agent.fail_on_denied && !self.denials.is_empty() => {
                 Ending::Failure(Box::new(failures::denied(&self.denials)))

@@ -88,12 +88,7 @@ impl Kit {
         };
         let Some(submitting) = self.commands.prompt(&command, &self.workspace)? else {
             if contract == Contracted::Yes {
-                let name = command.path.join(" ");
-                let message = format!(
-                    "`/{name}` is answered by tenon itself, and `--json-schema` is for a model's answer"
-                );
-                return Err(Failure::new(ErrorClass::Input, message)
-                    .hint("`--literal-prompt` sends such words to the model"));
+                return Err(no_payload_of(&command));
             }
             if input.piped.is_some() {
                 warnings.push("what came on stdin is not used: the prompt is a command".to_owned());
@@ -118,6 +113,15 @@ impl Kit {
         *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = memory;
         system
     }
+}
+
+/// Why a command that tenon answers itself cannot be the answer of a turn with a contract: it has no payload, and a
+/// success without one would be a lie.
+pub fn no_payload_of(command: &Command) -> Failure {
+    let name = command.path.join(" ");
+    let message =
+        format!("`/{name}` is answered by tenon itself, and `--json-schema` is for a model's answer");
+    Failure::new(ErrorClass::Input, message).hint("`--literal-prompt` sends such words to the model")
 }
 
 /// Whether the answer has to fit a schema.

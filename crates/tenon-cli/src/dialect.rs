@@ -1,13 +1,20 @@
 //! Which format in which dialect: what was named, what a client's surroundings imply, and which flags a
 //! dialect cannot honour.
 
+use std::time::Duration;
+
 use tenon_config::Settings;
 use tenon_core::{ErrorClass, Failure};
 use tenon_session::Incoming;
 use tenon_wire::{Dialect, Format};
+use tokio::sync::mpsc;
 
 use crate::args::{OutputFormat, RunArgs, Switch};
 use crate::usage::UsageError;
+
+/// How long a client that began with a line nobody can read waits for its answer: the line after it, if it is there
+/// already, says in which dialect.
+const ANSWER_MAY_WAIT: Duration = Duration::from_millis(500);
 
 /// What the environment says about who reads the output.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,12 +122,50 @@ pub fn is_open(args: &RunArgs, hints: Hints<'_>, settings: &Settings) -> bool {
     named(args, hints).or_else(|| implied(format, hints)).is_none() && settings.dialect.is_none()
 }
 
-/// A client that begins with a chat request speaks `openai`.
-pub fn of_first_line(line: &Incoming, otherwise: Dialect) -> Dialect {
-    let Incoming::Line { bytes, .. } = line else { return otherwise };
-    match serde_json::from_slice::<serde_json::Value>(bytes) {
-        Ok(value) if value.get("type").is_none() && value.get("messages").is_some() => Dialect::OpenAi,
-        _ => otherwise,
+/// A client that begins with a plain chat request speaks `openai`; any other line that can be read says that it does
+/// not. Blank lines and lines that nobody can read say nothing, so the next one is waited for: with a blank one for as
+/// long as it takes, with an unreadable one only as long as its answer can wait. All lines are kept in `read`.
+pub async fn told_by_first_lines(
+    lines: &mut mpsc::Receiver<Incoming>,
+    read: &mut Vec<Incoming>,
+) -> Option<Dialect> {
+    let mut is_answer_due = false;
+    loop {
+        let line = match is_answer_due {
+            false => lines.recv().await?,
+            true => tokio::time::timeout(ANSWER_MAY_WAIT, lines.recv()).await.ok().flatten()?,
+        };
+        let told = match &line {
+            Incoming::TooLong { .. } => Told::Unreadable,
+            Incoming::Line { bytes, .. } => told_by(bytes),
+        };
+        read.push(line);
+        match told {
+            Told::Speaks(dialect) => return dialect,
+            Told::Blank => {}
+            Told::Unreadable => is_answer_due = true,
+        }
+    }
+}
+
+/// What one line says about the dialect.
+enum Told {
+    Blank,
+    Unreadable,
+    /// `None` is whichever it was.
+    Speaks(Option<Dialect>),
+}
+
+fn told_by(line: &[u8]) -> Told {
+    if line.iter().all(u8::is_ascii_whitespace) {
+        return Told::Blank;
+    }
+    match serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line) {
+        Err(_) => Told::Unreadable,
+        Ok(fields) if !fields.contains_key("type") && fields.contains_key("messages") => {
+            Told::Speaks(Some(Dialect::OpenAi))
+        }
+        Ok(_) => Told::Speaks(None),
     }
 }
 

@@ -187,6 +187,7 @@ impl Plan<'_> {
             temporary: Arc::clone(&temporary),
         });
         let workspace = folders.workspace(&cwd, &permissions)?;
+        permissions.open_folders_in(&workspace);
         let known = memory_of(&self.loaded);
         let system = system_prompt.with(&known);
         let of_embedded = embedded_prompt(&system_prompt);

@@ -9,7 +9,7 @@ use tenon_config::{ExtraSettings, Loaded, MemoryUse, ProjectTrust, Sources, Surr
 use tenon_core::{
     Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, NoClient, Outcome, Success,
 };
-use tenon_session::{ControlChannel, Lines, Teller};
+use tenon_session::{ControlChannel, Lines, Teller, default_turn_name};
 use tenon_tools::SessionSource;
 use tenon_wire::{EncoderOptions, Format, Lifetime, Replies};
 use tokio::runtime::{Builder, Runtime};
@@ -109,16 +109,13 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     let Output { mut dialect, format } =
         output.as_ref().map_or_else(|_| Output::of_flags(&args, hints), |output| *output);
     let mut lines = is_session(&args).then(stdin_lines::read);
-    let mut first = None;
+    let mut first = Vec::new();
     if let (Some(lines), Ok(loaded)) = (&mut lines, &loaded)
         && dialect::is_open(&args, hints, &loaded.settings)
     {
-        // The first line may say whose language it is.
-        first = tokio::select! {
-            line = lines.recv() => line,
-            () = stop.cancel().cancelled() => None,
-        };
-        dialect = first.as_ref().map_or(dialect, |line| dialect::of_first_line(line, dialect));
+        let told = dialect::told_by_first_lines(lines, &mut first);
+        let told = stop.cancel().run_until_cancelled(told).await.flatten();
+        dialect = told.unwrap_or(dialect);
     }
     let is_streamed = matches!(format, Format::StreamJson | Format::StreamChunkJson);
     let reporter = Reporter { heartbeats: !is_streamed, ..reporter };
@@ -233,7 +230,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
         lines: is_streamed.then(|| Arc::clone(&stdout) as Arc<dyn Lines>),
         sink: Arc::clone(&sink),
         ids: Arc::clone(&ids.source),
-        prompt_id: None,
+        prompt_id: Some(default_turn_name(ids.session, 1)),
         command,
         control: ControlChannel::Off,
         deliver: args.result_file.as_ref().map(|file| {

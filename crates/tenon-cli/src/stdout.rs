@@ -117,7 +117,7 @@ impl Lines for Stdout {
         self.shared.work.notify_one();
     }
 
-    fn next_turn(&self, prompt_id: Option<&str>) {
+    fn next_turn(&self, prompt_id: &str) {
         self.shared.lock().encoder.name_next_turn(prompt_id);
     }
 

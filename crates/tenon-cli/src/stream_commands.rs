@@ -17,7 +17,7 @@ use tenon_tools::{Mentioned, SessionSource, Workspace};
 use tenon_wire::Replies;
 use tenon_wire::input::{Command, FileData, Hint, InputPart, Turn, TurnOrigin};
 
-use crate::command_kit::Kit;
+use crate::command_kit::{Kit, no_payload_of};
 use crate::run;
 use crate::session;
 use crate::stream_session::{Live, StreamHost};
@@ -35,6 +35,11 @@ pub async fn command(host: &mut StreamHost, turn: &Turn, history: &mut Vec<Messa
     };
     let Some(command) = typed else { return mentioned(Arc::clone(&kit.workspace), turn) };
     let commands = kit.commands.clone();
+    let is_contracted = host.live.as_ref().is_ok_and(|live| live.agent.contract.is_some());
+    if is_contracted && commands.is_answered_here(&command) {
+        let answer = Err(no_payload_of(&command));
+        return Commanded::Answered { command, answer, info: host.info() };
+    }
     match commands.run(&command, &mut SessionDesk { host, history }).await {
         Ran::Submit(submitting) => {
             // What came with the words stays with them.

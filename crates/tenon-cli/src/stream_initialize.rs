@@ -38,7 +38,7 @@ impl StreamHost {
                 // Its tools are the client's own doing: asking it about each call would ask it twice.
                 let rule = Rule::parse(&format!("mcp__{}", mcp_server_word(&name)));
                 let rule = rule.map_err(|error| refused(error.to_string()))?;
-                live.agent.permissions = live.agent.permissions.allowing(rule);
+                live.agent.permissions.allow(rule);
             }
             live.parts.mcp.add(name, config)?;
         }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use tenon_agent::{Agent, OwnTools, SessionEnd, Stop, Subagents};
+use tenon_agent::{Agent, Background, OwnTools, SessionEnd, Stop, Subagents};
 use tenon_config::{AgentFile, Settings, Surroundings};
 use tenon_core::{
     ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, Id, IdSource, Message, ModelMetrics, Outcome, Part,
@@ -19,7 +19,7 @@ use tenon_core::{
 };
 use tenon_session::{
     Answer, Closed, Commanded, Conversation, Deadlines, Hints, Host, Incoming, Later, Lines, Mirror, Peer,
-    Session,
+    Session, TurnIds,
 };
 use tenon_wire::input::{
     ControlRequest, FileData, Hint, Initialize, InputPart, RequestOptions, Turn, TurnOrigin,
@@ -81,7 +81,7 @@ pub struct Common<'a> {
 pub async fn run(
     common: Common<'_>,
     connection: Connection,
-    first: Option<Incoming>,
+    first: Vec<Incoming>,
     input: mpsc::Receiver<Incoming>,
     stop: Stop,
 ) -> Closed {
@@ -106,7 +106,9 @@ pub async fn run(
         }
     }
     let later = Later::new(Arc::clone(&lines));
-    let session = Session { host, peer, lines, sink, replies, ids, history, queue, shutdown, later };
+    let turn_ids = TurnIds::default();
+    let session =
+        Session { host, peer, lines, sink, replies, ids, history, queue, shutdown, later, turn_ids };
     session.drive(first, input, stop).await
 }
 
@@ -265,6 +267,8 @@ impl Host for StreamHost {
             let changed = asking(&agent, &live.parts, &args, &settings, &here)?;
             (agent, helpers) = (changed.agent, changed.subagents);
         }
+        // A client may have changed it, also in the middle of a turn.
+        agent.info.permission_mode = agent.permissions.mode().name().to_owned();
         agent.sampling = Sampling { temperature: options.temperature, top_p: options.top_p };
         agent.max_output_tokens = options.max_output_tokens;
         let names = options.tools.as_deref().map(tool_names).transpose()?;
@@ -328,15 +332,16 @@ impl Host for StreamHost {
     }
 
     fn set_mode(&mut self, mode: ApprovalMode) -> Result<(), Failure> {
-        let live = self.live()?;
-        live.agent.permissions = live.agent.permissions.with_mode(mode);
-        live.agent.info.permission_mode = mode.name().to_owned();
-        live.offer_helpers();
+        self.live()?.agent.permissions.set_mode(mode);
         Ok(())
     }
 
     fn control(&mut self, request: &ControlRequest, history: &[Message]) -> Answer {
         self.answer(request, history)
+    }
+
+    fn background(&self) -> Option<Background> {
+        self.live.as_ref().ok().map(|live| live.agent.background.clone())
     }
 
     fn turn_ended(&mut self, outcome: &Arc<Outcome>) {

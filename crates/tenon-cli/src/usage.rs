@@ -74,6 +74,7 @@ pub fn check(args: &RunArgs, situation: Situation<'_>) -> Result<Vec<String>, Us
     check_formats(args, situation)?;
     check_permissions(args)?;
     check_models(args)?;
+    check_proxy(args)?;
     check_session(args)?;
     session_mirror::check_flags(args, Output::of_flags(args, situation.hints))?;
     check_later(args)?;
@@ -197,6 +198,15 @@ fn check_permissions(args: &RunArgs) -> Result<(), UsageError> {
         ));
     }
     who_is_asked::check_flags(args)
+}
+
+fn check_proxy(args: &RunArgs) -> Result<(), UsageError> {
+    let Some(proxy) = args.proxy.as_deref().filter(|proxy| !tenon_model::is_proxy(proxy)) else {
+        return Ok(());
+    };
+    // Its address may hold a password.
+    let shown = tenon_model::shown_url(proxy);
+    Err(UsageError::new(format!("`--proxy {shown}` is not the URL of a proxy")).hint(tenon_model::PROXY_HINT))
 }
 
 fn check_models(args: &RunArgs) -> Result<(), UsageError> {

@@ -20,6 +20,7 @@ mod message;
 mod model;
 mod money;
 mod outcome;
+mod permission_update;
 mod ports;
 mod redact;
 mod sampling;
@@ -50,6 +51,9 @@ pub use model::{Delta, DeltaStream, FinishReason, ModelError, Request, ResponseF
 pub use money::{Above, Cost, ModelFacts, Models, MoneyBudget, Price, Rates, USUAL_OUTPUT_TOKENS};
 pub use outcome::{
     Ending, ErrorClass, Failure, Outcome, Signal, StructuredError, Success, Violation, exit_code,
+};
+pub use permission_update::{
+    Destination, PermissionChange, PermissionUpdate, PermissionUpdates, RuleBehavior,
 };
 pub use ports::{
     BoxFut, Budget, Cancel, Client, ClientError, Estimate, EventSink, Exceeded, HookCall, HookReply, JsonRpc,

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use crate::{
-    Args, Cost, DeltaStream, Event, FinishReason, Message, Price, Request, ToolCtx, ToolOutcome, ToolResult,
-    ToolSpec, Usage,
+    Args, Cost, DeltaStream, Event, FinishReason, Message, PermissionUpdates, Price, Request, ToolCtx,
+    ToolOutcome, ToolResult, ToolSpec, Usage,
 };
 
 pub type BoxFut<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -71,9 +71,10 @@ pub struct PermissionAsk {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum PermissionReply {
-    /// Go on, with these arguments if any are given.
+    /// Go on, with these arguments if any are given, and with these changes to what is allowed.
     Allow {
         updated_input: Option<Args>,
+        updates: PermissionUpdates,
     },
     Deny {
         message: String,
@@ -82,6 +83,13 @@ pub enum PermissionReply {
     CarriedOut {
         content: String,
     },
+}
+
+impl PermissionReply {
+    /// A plain yes, with these arguments if any are given.
+    pub fn allow(updated_input: Option<Args>) -> PermissionReply {
+        PermissionReply::Allow { updated_input, updates: PermissionUpdates::default() }
+    }
 }
 
 #[derive(Clone, Debug)]

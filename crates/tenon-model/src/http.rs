@@ -258,13 +258,9 @@ fn build(options: &HttpOptions, to: Network) -> Result<Client, ModelError> {
             if let Some(file) = &options.ca_file {
                 builder = builder.tls_certs_only(root_certificates(file)?);
             }
-            if let Some(proxy) = &options.proxy {
-                let shown = shown_url(proxy);
-                let proxy = Proxy::https(proxy.as_str()).map_err(|_| {
-                    config(
-                        format!("the proxy `{shown}` is not a URL"),
-                        "a proxy looks like `http://proxy.example.com:3128`",
-                    )
+            if let Some(address) = &options.proxy {
+                let proxy = Proxy::https(address.as_str()).map_err(|_| {
+                    config(format!("the proxy `{}` is not a URL", shown_url(address)), PROXY_HINT)
                 })?;
                 builder = builder.proxy(proxy.no_proxy(NoProxy::from_string(&direct_hosts(options))));
             }
@@ -279,6 +275,16 @@ fn build(options: &HttpOptions, to: Network) -> Result<Client, ModelError> {
             "install your system's root certificates, or name a file of them in `SSL_CERT_FILE`",
         ),
     })
+}
+
+/// What a proxy's address looks like, for whoever wrote another one.
+pub const PROXY_HINT: &str = "a proxy looks like `http://proxy.example.com:3128`";
+
+/// Whether requests can be sent through it, as far as its address tells.
+pub fn is_proxy(address: &str) -> bool {
+    let rest = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
+    let has_host = |rest: &str| rest.chars().next().is_some_and(|first| !"/:?#".contains(first));
+    rest.is_some_and(has_host) && Proxy::https(address).is_ok()
 }
 
 fn direct_hosts(options: &HttpOptions) -> String {

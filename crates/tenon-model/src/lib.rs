@@ -43,7 +43,7 @@ pub use cassette::{Places, Protocol, Recorder, Replayer};
 pub use endpoint::{Endpoint, host_and_port, is_loopback, shown_url};
 pub use fallback::{Candidate, Fallback};
 pub use gemini::Gemini;
-pub use http::{Http, HttpOptions, Timeouts};
+pub use http::{Http, HttpOptions, PROXY_HINT, Timeouts, is_proxy};
 pub use media::{Carries, WithoutUnseen};
 pub use openai_chat::OpenAiChat;
 pub use openai_responses::OpenAiResponses;

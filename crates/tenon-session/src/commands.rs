@@ -306,6 +306,11 @@ impl Commands {
         }
     }
 
+    /// Whether a command is carried out here, so that no answer of the model comes of it.
+    pub fn is_answered_here(&self, command: &Command) -> bool {
+        matches!(self.find(command), Ok(Found::BuiltIn(..)))
+    }
+
     pub async fn run(&self, command: &Command, desk: &mut dyn Desk) -> Ran {
         match self.carry_out(command, desk).await {
             Ok(ran) => ran,

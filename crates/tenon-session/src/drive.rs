@@ -12,20 +12,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenon_agent::{Agent, Emitter, Ended, Stop};
+use tenon_agent::{Agent, Background, Emitter, Ended, Stop};
 use tenon_core::{
     ApprovalMode, BoxFut, Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Message, Outcome,
     Part, RunInfo, Signal, Timestamp,
 };
 use tenon_wire::input::{
-    Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, Turn, TurnOrigin,
-    read_line,
+    Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, Line, RequestOptions, Turn,
+    TurnOrigin, read_line,
 };
 use tenon_wire::{Cancelled, PROTOCOL_VERSION, Replies};
 use tokio::sync::mpsc;
 
 use crate::later::{Answer, Later};
 use crate::starting::{Asked, MakeTeller, Said, Starting};
+use crate::turn_ids::TurnIds;
 use crate::{CommandAnswer, ControlChannel, Lines, Peer, Teller};
 
 /// What a client may put into the model's context as the result of a call: about 8,000 tokens.
@@ -79,6 +80,8 @@ pub trait Host: Send {
     fn set_mode(&mut self, mode: ApprovalMode) -> Result<(), Failure>;
     /// Everything else that is asked of what the host knows and has.
     fn control(&mut self, request: &ControlRequest, history: &[Message]) -> Answer;
+    /// What goes on between turns.
+    fn background(&self) -> Option<Background>;
     /// A turn is over.
     fn turn_ended(&mut self, outcome: &Arc<Outcome>);
     /// Background work of the whole session ends here.
@@ -107,17 +110,26 @@ pub struct Session<H> {
     /// How long answers that are still to be given may take when the session is over.
     pub shutdown: Duration,
     pub later: Later,
+    pub turn_ids: TurnIds,
 }
 
 /// The turn that is being answered.
 pub(crate) struct Running {
     pub(crate) stop: Stop,
-    prompt_id: Option<String>,
+    prompt_id: String,
+    named: NamedBy,
     /// Cancellations that are answered when the turn is over.
     cancels: Vec<Cancel>,
     /// Turns that were cancelled while they waited for this one; they have their results after it.
     taken_back: Vec<Turn>,
     run: BoxFut<'static, Ended>,
+}
+
+/// Who gave a turn its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NamedBy {
+    Client,
+    Us,
 }
 
 struct Cancel {
@@ -126,10 +138,10 @@ struct Cancel {
 }
 
 impl<H: Host> Session<H> {
-    /// `first` is a line that somebody has read already.
+    /// `first` are lines that somebody has read already.
     pub async fn drive(
         mut self,
-        first: Option<Incoming>,
+        first: Vec<Incoming>,
         mut input: mpsc::Receiver<Incoming>,
         stop: Stop,
     ) -> Closed {
@@ -137,11 +149,12 @@ impl<H: Host> Session<H> {
         let mut input_ended = false;
         let mut closed = Closed::InOrder;
         let lines = Arc::clone(&self.lines);
-        if let Some(first) = first
-            && let Err(failure) = self.take_in(first, None)
-        {
-            closed = Closed::Failed(failure);
-            input_ended = true;
+        for line in first {
+            if let Err(failure) = self.take_in(line, None) {
+                closed = Closed::Failed(failure);
+                input_ended = true;
+                break;
+            }
         }
         loop {
             while running.is_none()
@@ -152,6 +165,8 @@ impl<H: Host> Session<H> {
             if running.is_none() && input_ended {
                 break;
             }
+            let background = self.host.background();
+            let (sink, ids) = (Arc::clone(&self.sink), Arc::clone(&self.ids));
             tokio::select! {
                 () = stop.cancel().cancelled(), if matches!(closed, Closed::InOrder) => {
                     closed = Closed::Failed(stop.failure());
@@ -162,14 +177,14 @@ impl<H: Host> Session<H> {
                     }
                     // Whoever waits for an answer gets one.
                     for turn in std::mem::take(&mut self.queue) {
-                        self.fail(turn.prompt_id.as_deref(), stop.failure());
+                        self.fail(turn.prompt_id, stop.failure());
                     }
                 }
                 line = next_line(&mut input, &*lines), if !input_ended => match line {
                     Some(line) => {
                         if let Err(failure) = self.take_in(line, running.as_mut()) {
                             for turn in std::mem::take(&mut self.queue) {
-                                self.fail(turn.prompt_id.as_deref(), failure.clone());
+                                self.fail(turn.prompt_id, failure.clone());
                             }
                             closed = Closed::Failed(failure);
                             input_ended = true;
@@ -181,6 +196,8 @@ impl<H: Host> Session<H> {
                         self.peer.close();
                     }
                 },
+                // The client hears at once; the model with the next turn, which is the client's to ask for.
+                () = listen(background, sink, ids), if running.is_none() => {}
                 ended = Answered(&mut running) => {
                     if let Some(running) = running.take() {
                         self.turn_ended(ended, running);
@@ -199,17 +216,17 @@ impl<H: Host> Session<H> {
         let (number, bytes) = match line {
             Incoming::Line { number, bytes } => (number, bytes),
             Incoming::TooLong { number, limit } => {
-                self.input_error(number, &format!("the line is longer than {limit} bytes"));
+                self.input_error(number, None, &format!("the line is longer than {limit} bytes"));
                 return Ok(());
             }
         };
-        let input = match read_line(&bytes) {
-            Ok(Some(input)) => input,
+        let line = match read_line(&bytes) {
+            Ok(Some(line)) => line,
             Ok(None) => return Ok(()),
             Err(error) => {
                 match &error.request_id {
                     Some(id) => self.lines.line(self.replies.control_response(id, Err(&error.message))),
-                    None => self.input_error(number, &error.message),
+                    None => self.input_error(number, error.prompt_id.as_deref(), &error.message),
                 }
                 if let Some(id) = &error.unanswered {
                     let _ = self.peer.answer(id, Err(error.message));
@@ -217,12 +234,10 @@ impl<H: Host> Session<H> {
                 return Ok(());
             }
         };
-        match input {
-            Input::Turn(turn) => self.queue_turn(*turn, number)?,
+        self.speaks(&line)?;
+        match line.input {
+            Input::Turn(turn) => self.queue_turn(*turn, number),
             Input::ControlRequest { id, request } => {
-                if let ControlRequest::Initialize(wanted) = &*request {
-                    self.speaks(wanted.protocol_version.as_deref())?;
-                }
                 match self.answer_control(&request, running.as_deref_mut()) {
                     Answer::Now(answer) => {
                         let answer = answer.as_ref().map_err(|failure| failure.message.as_str());
@@ -261,13 +276,13 @@ impl<H: Host> Session<H> {
         }
     }
 
-    fn queue_turn(&mut self, mut turn: Turn, number: u64) -> Result<(), Failure> {
+    fn queue_turn(&mut self, mut turn: Turn, number: u64) {
         turn.line = Some(number);
-        self.speaks(turn.protocol_version.as_deref())?;
+        let named = turn.prompt_id.as_deref();
         match &turn.origin {
             TurnOrigin::ToolResponse { call_id } => {
                 if !self.peer.carried_out(call_id, told_by_client(&turn.parts)) {
-                    self.input_error(number, &format!("no call `{call_id}` waits for an answer"));
+                    self.input_error(number, named, &format!("no call `{call_id}` waits for an answer"));
                 }
             }
             TurnOrigin::User | TurnOrigin::System => {
@@ -279,27 +294,41 @@ impl<H: Host> Session<H> {
                         .iter()
                         .all(|part| matches!(part, InputPart::Text(text) if text.trim().is_empty()));
                 if is_blank {
-                    self.input_error(number, "the message is empty");
+                    self.input_error(number, named, "the message is empty");
                 } else {
                     self.queue.push_back(turn);
                 }
             }
         }
-        Ok(())
     }
 
-    /// Whether the client's version of the protocol is ours.
-    fn speaks(&self, version: Option<&str>) -> Result<(), Failure> {
-        match version {
-            None | Some(PROTOCOL_VERSION) => Ok(()),
-            Some(other) => {
-                let message = format!(
-                    "unsupported_protocol: version `{other}` was asked for, and there is `{PROTOCOL_VERSION}`"
-                );
-                self.lines.line(self.replies.unsupported_protocol(Timestamp::now(), &message));
-                Err(Failure::new(ErrorClass::Protocol, message))
-            }
+    /// Whether the client's version of the protocol is ours. If not, whoever asked is told so, under the id of what it
+    /// asked.
+    fn speaks(&mut self, line: &Line) -> Result<(), Failure> {
+        let other = match line.protocol_version.as_deref() {
+            None | Some(PROTOCOL_VERSION) => return Ok(()),
+            Some(other) => other,
+        };
+        let message = format!(
+            "unsupported_protocol: version `{other}` was asked for, and there is `{PROTOCOL_VERSION}`"
+        );
+        let (request_id, prompt_id) = match &line.input {
+            Input::ControlRequest { id, .. } => (Some(id), None),
+            Input::Cancel { request_id, prompt_id, .. } => (request_id.as_ref(), prompt_id.as_ref()),
+            Input::Turn(turn) => (None, turn.prompt_id.as_ref()),
+            Input::Hint(hint) => (None, hint.prompt_id.as_ref()),
+            _ => (None, None),
+        };
+        if let Some(id) = request_id {
+            self.lines.line(self.replies.control_response(id, Err(&message)));
         }
+        let (uuid, named) = (self.ids.next(), prompt_id.map(String::as_str));
+        self.lines.line(self.replies.unsupported_protocol(uuid, Timestamp::now(), named, &message));
+        let failure = Failure::new(ErrorClass::Protocol, message);
+        if !self.replies.refuses_versions_with_a_result() {
+            self.fail(prompt_id.cloned(), failure.clone());
+        }
+        Err(failure)
     }
 
     fn cancel(&mut self, cancel: Cancel, running: Option<&mut Running>) {
@@ -307,14 +336,16 @@ impl<H: Host> Session<H> {
             return self.cancelled(&cancel, Cancelled::Noop, "no turn is running");
         };
         let is_any = cancel.prompt_id.is_none();
-        let is_running = is_any || cancel.prompt_id == running.prompt_id;
+        let is_running = is_any || cancel.prompt_id.as_ref() == Some(&running.prompt_id);
         let waiting = self.queue.iter().position(|turn| !is_any && turn.prompt_id == cancel.prompt_id);
         if !is_running && let Some(turn) = waiting.and_then(|at| self.queue.remove(at)) {
             running.taken_back.push(turn);
             self.cancelled(&cancel, Cancelled::Ok, "the turn was taken back before it began");
-        } else if is_running || running.prompt_id.is_none() {
+        } else if is_running || running.named == NamedBy::Us {
+            // Whoever gives turns no names means the one there is.
+            let prompt_id = cancel.prompt_id.or_else(|| Some(running.prompt_id.clone()));
             running.stop.now(interrupted());
-            running.cancels.push(cancel);
+            running.cancels.push(Cancel { prompt_id, ..cancel });
         } else {
             self.cancelled(&cancel, Cancelled::Noop, "no turn with this `prompt_id` is running or waits");
         }
@@ -341,10 +372,14 @@ impl<H: Host> Session<H> {
             Ok(None) => {}
             // There is no such session, so nothing was asked of one.
             Err(failure) => {
-                self.input_error(turn.line.unwrap_or_default(), &failure.message);
+                let named = turn.prompt_id.as_deref();
+                self.input_error(turn.line.unwrap_or_default(), named, &failure.message);
                 return None;
             }
         }
+        let named = if turn.prompt_id.is_some() { NamedBy::Client } else { NamedBy::Us };
+        let prompt_id = self.turn_ids.next(self.replies.session_id(), turn.prompt_id.take());
+        turn.prompt_id = Some(prompt_id.clone());
         if !turn.history.is_empty() {
             self.history = std::mem::take(&mut turn.history);
         }
@@ -353,7 +388,7 @@ impl<H: Host> Session<H> {
                 if let Some(farewell) = farewell {
                     farewell.await;
                 }
-                self.lines.next_turn(turn.prompt_id.as_deref());
+                self.lines.next_turn(&prompt_id);
                 (self.teller(&turn))(command).answered(answer, info.map(|info| *info));
                 return None;
             }
@@ -367,14 +402,14 @@ impl<H: Host> Session<H> {
         };
         let files = match self.files(&turn.parts) {
             Ok(files) => files,
-            Err(failure) => return self.refuse(&turn, failure),
+            Err(failure) => return self.refuse(&prompt_id, failure),
         };
         let stop = Stop::default();
         let ready = match self.host.agent(&turn.options, &stop) {
             Ok(ready) => ready,
-            Err(failure) => return self.refuse(&turn, failure),
+            Err(failure) => return self.refuse(&prompt_id, failure),
         };
-        self.peer.turn_starts(turn.prompt_id.clone(), stop.clone());
+        self.peer.turn_starts(prompt_id.clone(), stop.clone());
         let starting = Starting {
             asked,
             farewell,
@@ -387,10 +422,10 @@ impl<H: Host> Session<H> {
             lines: Arc::clone(&self.lines),
             sink: Arc::clone(&self.sink),
             ids: Arc::clone(&self.ids),
-            prompt_id: turn.prompt_id.clone(),
+            prompt_id: prompt_id.clone(),
         };
         let run = Box::pin(starting.run());
-        Some(Running { stop, prompt_id: turn.prompt_id, cancels: Vec::new(), taken_back: Vec::new(), run })
+        Some(Running { stop, prompt_id, named, cancels: Vec::new(), taken_back: Vec::new(), run })
     }
 
     /// The files that a turn brings along.
@@ -431,28 +466,41 @@ impl<H: Host> Session<H> {
         for cancel in &running.cancels {
             self.cancelled(cancel, Cancelled::Ok, "the turn was stopped");
         }
-        for turn in &running.taken_back {
+        for turn in running.taken_back {
             let why = "the client cancelled the turn before it began";
             let failure = Failure::new(ErrorClass::Interrupted(Signal::Int), why);
-            self.fail(turn.prompt_id.as_deref(), failure);
+            self.fail(turn.prompt_id, failure);
         }
     }
 
-    fn refuse(&self, turn: &Turn, failure: Failure) -> Option<Running> {
-        self.fail(turn.prompt_id.as_deref(), failure);
+    fn refuse(&self, prompt_id: &str, failure: Failure) -> Option<Running> {
+        self.failed(prompt_id, failure);
         None
     }
 
     /// A turn that could not begin has a result all the same.
-    fn fail(&self, prompt_id: Option<&str>, failure: Failure) {
+    fn fail(&mut self, named: Option<String>, failure: Failure) {
+        let prompt_id = self.turn_ids.next(self.replies.session_id(), named);
+        self.failed(&prompt_id, failure);
+    }
+
+    fn failed(&self, prompt_id: &str, failure: Failure) {
         self.lines.next_turn(prompt_id);
         let outcome = Arc::new(Outcome::failed_early(failure, Vec::new()));
         Emitter::new(Arc::clone(&self.sink), Arc::clone(&self.ids), None)
             .emit(EventKind::RunFinished(outcome));
     }
 
-    fn input_error(&self, number: u64, message: &str) {
-        self.lines.line(self.replies.input_error(self.ids.next(), number, message));
+    fn input_error(&self, number: u64, prompt_id: Option<&str>, message: &str) {
+        self.lines.line(self.replies.input_error(self.ids.next(), number, prompt_id, message));
+    }
+}
+
+/// Ends when something has happened in the background, and clients were told; never, where there is none.
+async fn listen(background: Option<Background>, sink: Arc<dyn EventSink>, ids: Arc<IdSource>) {
+    match background {
+        Some(background) => background.listen(sink, ids).await,
+        None => std::future::pending().await,
     }
 }
 

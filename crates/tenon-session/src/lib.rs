@@ -28,7 +28,9 @@ mod session_file;
 mod shown_history;
 mod starting;
 mod story;
+mod suggestions;
 mod title;
+mod turn_ids;
 
 pub use chats::{SavedChat, SavedChats};
 pub use commands::{
@@ -50,3 +52,4 @@ pub use retention::{Cleaned, clean_once_a_day};
 pub use session_file::{Recorder, SessionFile};
 pub use starting::Said;
 pub use title::title_of;
+pub use turn_ids::{TurnIds, default_name as default_turn_name};

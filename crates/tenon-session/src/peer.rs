@@ -14,14 +14,17 @@ use tenon_core::{
     BoxFut, Cancel, Client, ClientError, ErrorClass, Failure, HookCall, HookReply, Id, IdSource, JsonRpc,
     PermissionAsk, PermissionReply, Signal,
 };
-use tenon_wire::{Question, Replies, Suggestion};
+use tenon_wire::input::permission_updates;
+use tenon_wire::{Question, Replies};
 use tokio::sync::oneshot;
+
+use crate::suggestions::{suggestions, update};
 
 /// Where whole lines go, between the lines of a run.
 pub trait Lines: Send + Sync {
     fn line(&self, line: Vec<u8>);
-    /// The turn that begins next, or fails before it does, with the id that the client gave it.
-    fn next_turn(&self, _prompt_id: Option<&str>) {}
+    /// The turn that begins next, or fails before it does, by its name.
+    fn next_turn(&self, _prompt_id: &str) {}
     /// A question to the client went wrong, for clients that are told in the result.
     fn control_error(&self, _message: String) {}
     /// A client that does not read what it is answered: the future ends when it has caught up.
@@ -73,9 +76,9 @@ impl Peer {
     }
 
     /// The turn that questions belong to from here on.
-    pub fn turn_starts(&self, prompt_id: Option<String>, stop: Stop) {
+    pub fn turn_starts(&self, prompt_id: String, stop: Stop) {
         let mut state = self.state();
-        state.prompt_id = prompt_id;
+        state.prompt_id = Some(prompt_id);
         state.turn = Some(stop);
     }
 
@@ -201,7 +204,8 @@ impl Client for Peer {
 
     fn permission(&self, ask: PermissionAsk, cancel: Cancel) -> BoxFut<'_, PermissionReply> {
         Box::pin(async move {
-            let question = Question::CanUseTool { ask: &ask, suggestions: suggestions(&ask) };
+            let question =
+                Question::CanUseTool { ask: &ask, suggestions: suggestions(&ask), update: update(&ask) };
             match self.ask(question, |deadlines| deadlines.can_use_tool, cancel).await {
                 Ok(answer) => {
                     if let Some(Value::String(content)) = answer.get(CARRIED_OUT) {
@@ -304,9 +308,10 @@ pub fn permission_reply(ask: &PermissionAsk, answer: &Value) -> PermissionReply 
     if is_yes(answer) {
         return match changed_input(answer) {
             // Clients send the arguments back whether or not they changed them.
-            Ok(input) => {
-                PermissionReply::Allow { updated_input: input.filter(|input| **input != ask.input).cloned() }
-            }
+            Ok(input) => PermissionReply::Allow {
+                updated_input: input.filter(|input| **input != ask.input).cloned(),
+                updates: permission_updates(answer),
+            },
             Err(why) => PermissionReply::Deny { message: why.to_owned() },
         };
     }
@@ -320,20 +325,6 @@ fn said(error: &ClientError) -> String {
         ClientError::TimedOut => "the client did not answer in time".to_owned(),
         ClientError::Refused(message) => format!("the client could not answer: {message}"),
     }
-}
-
-fn suggestions(ask: &PermissionAsk) -> Vec<Suggestion> {
-    let text = |key: &str| ask.input.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (label, description) = match ask.tool.as_str() {
-        "run_shell_command" | "monitor" => ("Allow command", format!("Run: {}", text("command"))),
-        "edit" | "write_file" => ("Allow edit", format!("Change {}", text("file_path"))),
-        "web_fetch" => ("Allow request", format!("Fetch {}", text("url"))),
-        tool => ("Allow", format!("Call `{tool}`")),
-    };
-    vec![
-        Suggestion { kind: "allow", label, description },
-        Suggestion { kind: "deny", label: "Deny", description: format!("Refuse `{}`", ask.tool) },
-    ]
 }
 
 #[cfg(test)]
@@ -379,7 +370,7 @@ mod tests {
     }
 
     fn allow(input: Option<Value>) -> PermissionReply {
-        PermissionReply::Allow { updated_input: input.map(|input| input.as_object().unwrap().clone()) }
+        PermissionReply::allow(input.map(|input| input.as_object().unwrap().clone()))
     }
 
     const LONG: Duration = Duration::from_secs(3600);

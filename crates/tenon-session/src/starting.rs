@@ -45,7 +45,7 @@ pub(crate) struct Starting {
     pub(crate) lines: Arc<dyn Lines>,
     pub(crate) sink: Arc<dyn EventSink>,
     pub(crate) ids: Arc<IdSource>,
-    pub(crate) prompt_id: Option<String>,
+    pub(crate) prompt_id: String,
 }
 
 impl Starting {
@@ -77,7 +77,7 @@ impl Starting {
         agent.prompt = prompt;
         agent.stop = self.stop;
         agent.warnings.extend(warnings);
-        self.lines.next_turn(self.prompt_id.as_deref());
+        self.lines.next_turn(&self.prompt_id);
         match compress {
             Some((teller, instructions)) => teller.compress(agent, instructions).await,
             None => tenon_agent::run(agent, self.sink).await,
@@ -86,7 +86,7 @@ impl Starting {
 
     /// Nothing was asked yet, so nothing has changed.
     fn stopped(self) -> Ended {
-        self.lines.next_turn(self.prompt_id.as_deref());
+        self.lines.next_turn(&self.prompt_id);
         let outcome = Arc::new(Outcome::failed_early(self.stop.failure(), Vec::new()));
         Emitter::new(self.sink, self.ids, None).emit(EventKind::RunFinished(Arc::clone(&outcome)));
         Ended { outcome, history: self.history }

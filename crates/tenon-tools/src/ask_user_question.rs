@@ -81,7 +81,7 @@ impl AskUserQuestion {
                     reason: "the model asks a question".to_owned(),
                 };
                 match ctx.client.permission(ask, ctx.cancel.clone()).await {
-                    PermissionReply::Allow { updated_input } => {
+                    PermissionReply::Allow { updated_input, .. } => {
                         updated_input.as_ref().and_then(answers).unwrap_or_default()
                     }
                     PermissionReply::CarriedOut { content } => return Ok(ToolOutcome::ok(content)),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tenon_core::{
-    Args, BoxFut, PermissionAsk, PermissionReply, Tool, ToolCtx, ToolDisplay, ToolKind, ToolOutcome, ToolSpec,
+    Args, BoxFut, PermissionAsk, PermissionReply, Tool, ToolCtx, ToolDisplay, ToolErrorKind, ToolKind,
+    ToolOutcome, ToolSpec,
 };
 
 use crate::args::{ArgReader, Refusal, outcome};
@@ -42,6 +43,7 @@ impl ExitPlanMode {
         let plan = reader.filled_text("plan")?.to_owned();
         reader.optional_text("originalRequest")?;
         reader.optional_text("researchSummary")?;
+        let drawing = Some(Box::new(ToolDisplay::PlanSummary { plan }));
         let told = if ctx.client.can_be_asked() {
             let ask = PermissionAsk {
                 call_id: ctx.call_id.clone(),
@@ -57,17 +59,16 @@ impl ExitPlanMode {
                 }
                 PermissionReply::CarriedOut { content } => content,
                 PermissionReply::Deny { message } => {
-                    format!("The plan was not approved: {message}\nChange it and hand it in again.")
+                    let told =
+                        format!("The plan was not approved: {message}\nChange it and hand it in again.");
+                    return Ok(ToolOutcome { drawing, ..ToolOutcome::error(ToolErrorKind::Denied, told) });
                 }
             }
         } else {
             "Nobody is there to approve the plan, and this run only plans. Give the plan as your final answer."
                 .to_owned()
         };
-        Ok(ToolOutcome {
-            drawing: Some(Box::new(ToolDisplay::PlanSummary { plan })),
-            ..ToolOutcome::ok(told)
-        })
+        Ok(ToolOutcome { drawing, ..ToolOutcome::ok(told) })
     }
 }
 

@@ -34,8 +34,9 @@ impl FileIndex {
     /// Walks all folders of the workspace, side by side. What was found so far, when `cancel` falls.
     pub fn build(workspace: &Workspace, cancel: &Cancel) -> FileIndex {
         let index = Mutex::new(FileIndex::default());
-        for (at, root) in workspace.roots().iter().enumerate() {
-            let below_another = workspace.roots()[..at].iter().any(|other| root.starts_with(other));
+        let roots = workspace.roots();
+        for (at, root) in roots.iter().enumerate() {
+            let below_another = roots[..at].iter().any(|other| root.starts_with(other));
             if below_another {
                 continue;
             }

@@ -44,7 +44,8 @@ impl Workspace {
             return Mentioned::Refused("a rule hides it".to_owned());
         }
         // Names count from the root on: somebody may work in a folder that is called like a secret.
-        let below = self.roots().iter().find_map(|root| real.strip_prefix(root).ok());
+        let roots = self.roots();
+        let below = roots.iter().find_map(|root| real.strip_prefix(root).ok());
         if let Some(why) = below.and_then(|below| kept_out(below, &real)) {
             return Mentioned::Refused(why.to_owned());
         }

@@ -1,7 +1,8 @@
 //! May this call run? Deny rules, then ask rules, then allow rules, then the mode.
 //!
-//! What rules mean for a command line is in `permission/shell.rs`. The answer depends on the call alone. Who is asked, and what happens when nobody answers, is the
-//! agent's business; which tools exist at all is in `registry.rs`.
+//! What rules mean for a command line is in `permission/shell.rs`; how they change while a run goes on is in
+//! `permission/changes.rs`. The answer depends on the call alone. Who is asked, and what happens when nobody answers,
+//! is the agent's business; which tools exist at all is in `registry.rs`.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -15,8 +16,10 @@ use crate::paths::{self, Trace};
 use crate::rule::{NAMED_BY, Specifier};
 use crate::{Rule, RuleError};
 
+mod changes;
 mod shell;
 
+pub use changes::Permissions;
 use shell::ShellCall;
 
 /// The argument that names a tool's file.
@@ -29,7 +32,7 @@ const PATH_ARGUMENTS: &[(&str, &str)] = &[
     ("grep_search", "path"),
 ];
 
-impl Permissions {
+impl InForce {
     pub fn decide(&self, spec: &ToolSpec, args: &Args) -> Verdict {
         let call = Call { spec, args, path: self.path_of(spec, args), shell: self.shell_call(spec, args) };
         if let Some(verdict) = self.denied_by_rule(&call) {
@@ -176,14 +179,14 @@ pub struct PermissionOptions {
     pub home: Option<PathBuf>,
 }
 
-/// The rules of a run and its mode. Cheap to clone.
+/// The rules and the mode at one moment. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Permissions {
+struct InForce {
     mode: ApprovalMode,
     rules: Arc<Rules>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Rules {
     allow: Vec<ReadyRule>,
     ask: Vec<ReadyRule>,
@@ -197,6 +200,16 @@ struct Rules {
 struct ReadyRule {
     rule: Rule,
     paths: Option<PathMatcher>,
+    from: RuleFrom,
+}
+
+/// Who made a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RuleFrom {
+    /// Flags and settings.
+    Start,
+    /// An answer to a question, while the run went on.
+    Answer,
 }
 
 struct Call<'a> {
@@ -207,45 +220,7 @@ struct Call<'a> {
     shell: Option<ShellCall>,
 }
 
-impl Permissions {
-    pub fn new(options: PermissionOptions) -> Result<Permissions, RuleError> {
-        let real =
-            |path: &Path| paths::trace(Path::new("/"), path).map_or_else(|_| path.to_owned(), |t| t.real);
-        let cwd = real(&options.cwd);
-        let bases = Bases {
-            project_root: options.project_root.as_deref().map_or_else(|| cwd.clone(), real),
-            home: options.home.as_deref().map(real),
-            cwd: cwd.clone(),
-        };
-        let ready = |rules: Vec<Rule>| rules.into_iter().map(|rule| ReadyRule::new(rule, &bases)).collect();
-        let allow: Result<Vec<ReadyRule>, RuleError> = ready(options.allow);
-        let ask: Result<Vec<ReadyRule>, RuleError> = ready(options.ask);
-        let deny: Result<Vec<ReadyRule>, RuleError> = ready(options.deny);
-        let rules = Rules { allow: allow?, ask: ask?, deny: deny?, cwd, home: bases.home };
-        Ok(Permissions { mode: options.mode, rules: Arc::new(rules) })
-    }
-
-    pub fn mode(&self) -> ApprovalMode {
-        self.mode
-    }
-
-    /// The same rules in another mode.
-    pub fn with_mode(&self, mode: ApprovalMode) -> Permissions {
-        Permissions { mode, rules: self.rules.clone() }
-    }
-
-    /// The same, with one more thing allowed. What is denied or asked for stays so. The rule must name tools
-    /// alone: a path has no folder here to start from.
-    #[must_use]
-    pub fn allowing(&self, rule: Rule) -> Permissions {
-        let Rules { allow, ask, deny, cwd, home } = &*self.rules;
-        let mut allow = allow.clone();
-        allow.push(ReadyRule { rule, paths: None });
-        let rules =
-            Rules { allow, ask: ask.clone(), deny: deny.clone(), cwd: cwd.clone(), home: home.clone() };
-        Permissions { mode: self.mode, rules: Arc::new(rules) }
-    }
-
+impl InForce {
     fn denied_by_rule(&self, call: &Call<'_>) -> Option<Verdict> {
         let of_call = self.rules.deny.iter().find_map(|rule| Some((rule, rule.hit(call)?)));
         let of_line = || self.line_hit(&self.rules.deny, call);
@@ -343,7 +318,7 @@ enum Hit {
 }
 
 impl ReadyRule {
-    fn new(rule: Rule, bases: &Bases) -> Result<ReadyRule, RuleError> {
+    fn new(rule: Rule, bases: &Bases, from: RuleFrom) -> Result<ReadyRule, RuleError> {
         let paths = match rule.specifier() {
             Specifier::Path(pattern) => Some(
                 PathMatcher::new(pattern, bases)
@@ -355,7 +330,7 @@ impl ReadyRule {
             | Specifier::Named { .. }
             | Specifier::Other => None,
         };
-        Ok(ReadyRule { rule, paths })
+        Ok(ReadyRule { rule, paths, from })
     }
 
     /// For deny and ask rules: in doubt the rule applies. Rules on commands are `line_hit`'s.

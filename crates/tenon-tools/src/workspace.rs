@@ -8,7 +8,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::OutputStore;
 use crate::paths::{self, PathError};
@@ -40,7 +40,12 @@ impl WorkspaceOptions {
 
 /// The folders a run works in.
 pub struct Workspace {
-    roots: Vec<PathBuf>,
+    /// Where relative paths start; always a root.
+    cwd: PathBuf,
+    /// Further roots, from the start on.
+    given: Vec<PathBuf>,
+    /// Further roots, opened since.
+    opened: RwLock<Vec<PathBuf>>,
     pub(crate) outputs: OutputStore,
     hidden: Option<Hidden>,
     reads: Mutex<HashMap<PathBuf, Fingerprint>>,
@@ -63,12 +68,11 @@ pub(crate) enum PriorRead {
 
 impl Workspace {
     pub fn new(options: WorkspaceOptions) -> io::Result<Arc<Workspace>> {
-        let roots = std::iter::once(&options.cwd)
-            .chain(&options.add_dirs)
-            .map(|path| root(path))
-            .collect::<io::Result<Vec<PathBuf>>>()?;
+        let given = options.add_dirs.iter().map(|path| root(path)).collect::<io::Result<Vec<PathBuf>>>()?;
         Ok(Arc::new(Workspace {
-            roots,
+            cwd: root(&options.cwd)?,
+            given,
+            opened: RwLock::default(),
             outputs: options.outputs,
             hidden: options.hidden,
             reads: Mutex::new(HashMap::new()),
@@ -77,12 +81,37 @@ impl Workspace {
 
     /// Where relative paths start.
     pub fn cwd(&self) -> &Path {
-        self.roots.first().map_or(Path::new("/"), PathBuf::as_path)
+        &self.cwd
     }
 
     /// `cwd` and the added folders, links resolved.
-    pub fn roots(&self) -> &[PathBuf] {
-        &self.roots
+    pub fn roots(&self) -> Vec<PathBuf> {
+        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        std::iter::once(&self.cwd).chain(&self.given).chain(&*opened).cloned().collect()
+    }
+
+    /// Opens further folders; relative ones are below `cwd`. On an error none was.
+    pub fn add_roots(&self, paths: &[PathBuf]) -> io::Result<()> {
+        let added = paths.iter().map(|path| root(&self.cwd.join(path)));
+        let added = added.collect::<io::Result<Vec<PathBuf>>>()?;
+        let known = self.roots();
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        opened.extend(added.into_iter().filter(|path| !known.contains(path)));
+        Ok(())
+    }
+
+    /// Closes folders that were opened since the start. On an error none was.
+    pub fn remove_roots(&self, paths: &[PathBuf]) -> Result<(), String> {
+        let removed: Vec<PathBuf> = paths
+            .iter()
+            .map(|path| root(&self.cwd.join(path)).unwrap_or_else(|_| self.cwd.join(path)))
+            .collect();
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(other) = removed.iter().find(|path| !opened.contains(path)) {
+            return Err(format!("`{}` was not opened since the start, and stays as it is", other.display()));
+        }
+        opened.retain(|path| !removed.contains(path));
+        Ok(())
     }
 
     /// The file a path names, inside the roots, with links and `..` resolved. It need not exist.
@@ -132,12 +161,14 @@ impl Workspace {
         if inside(&trace.real) {
             return Ok(trace.real);
         }
-        let roots: Vec<String> = self.roots.iter().map(|root| format!("`{}`", root.display())).collect();
+        let roots: Vec<String> = self.roots().iter().map(|root| format!("`{}`", root.display())).collect();
         Err(PathError::Outside { path: path.to_owned(), roots: roots.join(", ") })
     }
 
     fn in_roots(&self, real: &Path) -> bool {
-        self.roots.iter().any(|root| real.starts_with(root))
+        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        let mut roots = std::iter::once(&self.cwd).chain(&self.given).chain(&*opened);
+        roots.any(|root| real.starts_with(root))
     }
 }
 

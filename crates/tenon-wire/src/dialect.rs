@@ -41,8 +41,8 @@ pub fn published_input_schema(dialect: Dialect) -> Option<Value> {
 pub trait Encoder: Send {
     /// Appends what this event has to say to `out`: whole lines, often none.
     fn encode(&mut self, event: &Event, out: &mut Vec<u8>);
-    /// The id that a client gave the next turn, for dialects that repeat it.
-    fn name_next_turn(&mut self, _prompt_id: Option<&str>) {}
+    /// What the next turn is called, for dialects that repeat it.
+    fn name_next_turn(&mut self, _prompt_id: &str) {}
     /// A question to the client went wrong.
     fn control_error(&mut self, _message: String) {}
 }

@@ -16,8 +16,8 @@ use crate::values::{Raw, Uuid};
 use crate::{Dialect, json_line};
 use types::{
     AskedTool, AskedWhy, Cancel, CommandData, ControlError, FlatRequest, FlatResponse, HeartbeatReply,
-    HintMetadata, HintReply, InputErrorData, LineError, Request, Response, Suggested, SuggestionItem,
-    SystemReply, UnsupportedData,
+    HintMetadata, HintReply, InputErrorData, LineError, Request, Response, Suggested, SuggestedAnswer,
+    SuggestedRule, SuggestedUpdate, SuggestionItem, SystemReply, UnsupportedData,
 };
 pub(crate) use types::{CommonReply, FlatReply, Reply};
 
@@ -31,7 +31,7 @@ pub struct Replies {
 /// What is asked of a client.
 #[derive(Clone, Debug)]
 pub enum Question<'a> {
-    CanUseTool { ask: &'a PermissionAsk, suggestions: Vec<Suggestion> },
+    CanUseTool { ask: &'a PermissionAsk, suggestions: Vec<Suggestion>, update: Option<Update> },
     HookCallback { callback_id: &'a str, input: &'a Value, tool_use_id: Option<&'a str> },
     McpMessage { server: &'a str, message: &'a Value },
 }
@@ -39,10 +39,21 @@ pub enum Question<'a> {
 /// A way to answer that a client may offer to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suggestion {
-    /// `allow` or `deny`.
+    /// `allow`, `deny` or `modify`.
     pub kind: &'static str,
     pub label: &'static str,
     pub description: String,
+}
+
+/// A change after which a call like this one would not be asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// This tool is allowed, with this in parentheses.
+    AllowRule {
+        tool: String,
+        content: Option<String>,
+    },
+    AutoEdit,
 }
 
 /// What became of a cancellation.
@@ -85,19 +96,36 @@ impl Replies {
         Replies { dialect, session_id }
     }
 
+    pub fn session_id(&self) -> Id {
+        self.session_id
+    }
+
     /// The same in another session.
     #[must_use]
     pub fn of_session(&self, session_id: Id) -> Replies {
         Replies { session_id, ..self.clone() }
     }
 
+    /// Whether the line about a version that there is not is all that a client waits for. Elsewhere a result follows.
+    pub fn refuses_versions_with_a_result(&self) -> bool {
+        self.dialect == Dialect::OpenAi
+    }
+
     /// The client speaks a version that there is not; the session ends.
-    pub fn unsupported_protocol(&self, time: Timestamp, message: &str) -> Vec<u8> {
+    pub fn unsupported_protocol(
+        &self,
+        uuid: Id,
+        time: Timestamp,
+        prompt_id: Option<&str>,
+        message: &str,
+    ) -> Vec<u8> {
         match self.dialect {
-            Dialect::OpenAi => line(&openai::unsupported_protocol(self.session_id, time, message)),
+            Dialect::OpenAi => line(&openai::unsupported_protocol(self.session_id, time, prompt_id, message)),
             Dialect::Qwen | Dialect::Claude | Dialect::Gemini => {
                 line(&Reply::System(SystemReply::UnsupportedProtocol {
+                    uuid: Uuid(uuid),
                     session_id: self.session(),
+                    parent_tool_use_id: (),
                     data: UnsupportedData { error: message, protocol_version: PROTOCOL_VERSION },
                 }))
             }
@@ -108,7 +136,8 @@ impl Replies {
         match self.dialect {
             Dialect::OpenAi => line(&FlatReply::ControlRequest(self.flat_request(id, prompt_id, question))),
             Dialect::Qwen | Dialect::Claude | Dialect::Gemini => {
-                line(&Reply::ControlRequest { request_id: id, request: nested_request(question) })
+                let request = nested_request(self.dialect, question);
+                line(&Reply::ControlRequest { request_id: id, request })
             }
         }
     }
@@ -154,10 +183,11 @@ impl Replies {
     }
 
     /// A line that could not be read. `number` counts the client's lines from 1.
-    pub fn input_error(&self, uuid: Id, number: u64, message: &str) -> Vec<u8> {
+    pub fn input_error(&self, uuid: Id, number: u64, prompt_id: Option<&str>, message: &str) -> Vec<u8> {
         match self.dialect {
             Dialect::OpenAi => line(&FlatReply::Error {
                 session_id: self.session(),
+                prompt_id,
                 line: number,
                 error: LineError { message, r#type: "invalid_request_error", param: (), code: "TENON_INPUT" },
             }),
@@ -166,7 +196,7 @@ impl Replies {
                     uuid: Uuid(uuid),
                     session_id: self.session(),
                     parent_tool_use_id: (),
-                    data: InputErrorData { line: number, error: message },
+                    data: InputErrorData { line: number, error: message, prompt_id },
                 }))
             }
         }
@@ -277,20 +307,18 @@ impl Replies {
     }
 }
 
-fn nested_request<'a>(question: &'a Question<'_>) -> Request<'a> {
+fn nested_request<'a>(dialect: Dialect, question: &'a Question<'_>) -> Request<'a> {
     match question {
-        Question::CanUseTool { ask, suggestions } => Request::CanUseTool {
+        Question::CanUseTool { ask, suggestions, update } => Request::CanUseTool {
             tool_name: &ask.tool,
             tool_use_id: &ask.call_id,
             input: &ask.input,
-            permission_suggestions: suggestions
-                .iter()
-                .map(|suggestion| SuggestionItem {
-                    r#type: suggestion.kind,
-                    label: suggestion.label,
-                    description: &suggestion.description,
-                })
-                .collect(),
+            permission_suggestions: match dialect {
+                Dialect::Claude => update.iter().map(suggested_update).collect(),
+                Dialect::Qwen | Dialect::Gemini | Dialect::OpenAi => {
+                    suggestions.iter().map(suggested_answer).collect()
+                }
+            },
             blocked_path: (),
             decision_reason: &ask.reason,
         },
@@ -299,6 +327,26 @@ fn nested_request<'a>(question: &'a Question<'_>) -> Request<'a> {
         }
         Question::McpMessage { server, message } => Request::McpMessage { server_name: server, message },
     }
+}
+
+fn suggested_answer(suggestion: &Suggestion) -> SuggestionItem<'_> {
+    SuggestionItem::Answer(SuggestedAnswer {
+        r#type: suggestion.kind,
+        label: suggestion.label,
+        description: &suggestion.description,
+    })
+}
+
+fn suggested_update(update: &Update) -> SuggestionItem<'_> {
+    let destination = "session";
+    SuggestionItem::Update(match update {
+        Update::AllowRule { tool, content } => SuggestedUpdate::AddRules {
+            rules: [SuggestedRule { tool_name: tool, rule_content: content.as_deref() }],
+            behavior: "allow",
+            destination,
+        },
+        Update::AutoEdit => SuggestedUpdate::SetMode { mode: "acceptEdits", destination },
+    })
 }
 
 fn line<T: serde::Serialize>(value: &T) -> Vec<u8> {

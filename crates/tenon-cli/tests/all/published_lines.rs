@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use tenon_testkit::Value;
-use tenon_wire::input::{ControlRequest, Input, read_line};
+use tenon_wire::input::{ControlRequest, Input, Line, read_line};
 use tenon_wire::{Dialect, published_input_schema};
 
 use super::tenon;
@@ -16,8 +16,8 @@ static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
 /// Lines that are wrong on purpose, or from the future, are nobody's business.
 pub fn check(line: &Value) {
     match read_line(line.to_string().as_bytes()) {
-        Err(_) | Ok(None | Some(Input::Unknown { .. })) => return,
-        Ok(Some(Input::ControlRequest { request, .. }))
+        Err(_) | Ok(None) => return,
+        Ok(Some(Line { input: Input::ControlRequest { request, .. }, .. }))
             if matches!(*request, ControlRequest::Unknown { .. }) =>
         {
             return;

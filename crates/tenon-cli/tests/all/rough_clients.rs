@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tenon_testkit::{Reply, Run, Running, Server, Tenon, Value, cases, json, reply};
-use tenon_wire::input::{Input, read_line};
+use tenon_wire::input::{Input, Line, read_line};
 use tenon_wire::{Dialect, published_schema};
 
 use super::pipes::command;
@@ -104,7 +104,7 @@ fn wanted(said: &[u8]) -> (Vec<String>, Vec<u64>) {
     let (mut answers, mut refused) = (Vec::new(), Vec::new());
     for (at, line) in said.split(|byte| *byte == b'\n').enumerate() {
         match read_line(line) {
-            Ok(Some(Input::Turn(turn))) => match &turn.parts[..] {
+            Ok(Some(Line { input: Input::Turn(turn), .. })) => match &turn.parts[..] {
                 [tenon_wire::input::InputPart::Text(text)] => answers.push(format!("Answer {text}.")),
                 other => panic!("{other:?}"),
             },

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tenon_core::{ApprovalMode, Args, ToolSpec};
 
-use super::{Call, Hit, Permissions, ReadyRule, Verdict, is_protected, is_within};
+use super::{Call, Hit, InForce, ReadyRule, Verdict, is_protected, is_within};
 use crate::bash_builtins as builtins;
 use crate::command_parse::{
     self, CommandLine, FileAccess, FileUse, How, Invocation, Move, Part, Role, Unreadable, base_name,
@@ -33,7 +33,7 @@ pub(super) struct ShellCall {
     folders: Option<Vec<PathBuf>>,
 }
 
-impl Permissions {
+impl InForce {
     pub(super) fn shell_call(&self, spec: &ToolSpec, args: &Args) -> Option<ShellCall> {
         if !rule::runs_commands(&spec.name) {
             return None;

@@ -98,7 +98,7 @@ fn what_is_offered_depends_on_the_run() {
     };
     assert_eq!(names(&NoClient, ApprovalMode::Yolo, vec![]), ["todo_write", "web_fetch"]);
     assert_eq!(names(&NoClient, ApprovalMode::Plan, vec![]), ["todo_write", "web_fetch", "exit_plan_mode"]);
-    let somebody = answering(PermissionReply::Allow { updated_input: None });
+    let somebody = answering(PermissionReply::allow(None));
     assert_eq!(
         names(&*somebody, ApprovalMode::Default, vec![lint()]),
         ["todo_write", "web_fetch", "skill", "ask_user_question"]
@@ -219,7 +219,7 @@ fn client_hooks(events: &[HookEvent]) -> Hooks {
 
 #[test]
 fn hooks_have_a_say_in_the_list() {
-    let somebody = answering(PermissionReply::Allow { updated_input: None });
+    let somebody = answering(PermissionReply::allow(None));
     let with = |events: &[HookEvent]| tool_with("todo_write", |more| more.todo.hooks = client_hooks(events));
     let write = |tool: &Arc<dyn Tool>, items: &[(&str, &str, &str)]| {
         let context = ToolCtx { client: somebody.clone(), ..ctx() };
@@ -289,13 +289,13 @@ fn a_question_is_answered_by_whoever_drives_the_run() {
     let answered = |answers: Value| {
         let mut args = object(question());
         args.insert("answers".to_owned(), answers);
-        answering(PermissionReply::Allow { updated_input: Some(args) })
+        answering(PermissionReply::allow(Some(args)))
     };
     let one = answered(json!({"Which one?": "B"}));
     assert_eq!(ask(&one, question()).content, "The user answered:\n\nWhich one?\n→ B");
     assert_eq!(one.asked.lock().unwrap().len(), 1);
     assert!(ask(&answered(json!({"Which one?": ["A", "B"]})), question()).content.ends_with("→ A, B"));
-    let silent = answering(PermissionReply::Allow { updated_input: None });
+    let silent = answering(PermissionReply::allow(None));
     assert!(ask(&silent, question()).content.contains("gave no answer"));
     let refused = answering(PermissionReply::Deny { message: "later".to_owned() });
     let outcome = ask(&refused, question());
@@ -334,7 +334,7 @@ fn a_plan_is_handed_in_and_nothing_more_is_promised() {
         matches!(outcome.drawing.as_deref(), Some(ToolDisplay::PlanSummary { plan }) if plan.starts_with("1."))
     );
     for (reply, expected) in [
-        (PermissionReply::Allow { updated_input: None }, "The plan was approved"),
+        (PermissionReply::allow(None), "The plan was approved"),
         (PermissionReply::Deny { message: "too long".to_owned() }, "was not approved: too long"),
     ] {
         let context = ToolCtx { client: answering(reply), ..ctx() };

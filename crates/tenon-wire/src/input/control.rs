@@ -1,14 +1,16 @@
 //! What a client asks of tenon itself, and what it answers to our own requests.
 //!
 //! Two envelopes are understood: `{"request_id", "request": {"subtype", …}}`, and the flat one with
-//! `subtype` beside `request_id`. In both the details may stand in a `payload` beside `subtype`.
-
-use std::borrow::Cow;
+//! `subtype` beside `request_id`. In both the details stand beside `subtype`, or all of them in a `payload`.
 
 use serde_json::{Map, Value};
 use tenon_core::ApprovalMode;
 
-use super::line::{Input, InputError, text};
+use super::line::{Input, InputError, id, text};
+
+/// What may stand beside a `payload`: none of it is a detail of the request.
+pub(super) const BESIDE_PAYLOAD: [&str; 8] =
+    ["type", "request_id", "subtype", "payload", "session_id", "prompt_id", "metadata", "protocol_version"];
 
 /// A control request, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +66,6 @@ pub struct Initialize {
     /// How long we may wait for `can_use_tool`.
     pub can_use_tool_ms: Option<u64>,
     pub effort: Option<String>,
-    pub protocol_version: Option<String>,
 }
 
 /// A hook that is called back over the control channel.
@@ -78,29 +79,29 @@ pub struct ClientHook {
 }
 
 pub(super) fn request(fields: &Map<String, Value>) -> Result<Input, InputError> {
-    let Some(id) = text(fields, "request_id")? else {
+    let Some(id) = id(fields, "request_id")? else {
         return Err(InputError::new("a `control_request` needs a `request_id`"));
     };
     let inner = match fields.get("request") {
         Some(Value::Object(inner)) => inner,
         None => fields,
-        Some(_) => return Err(InputError::of_request(&id, "`request` must be an object")),
+        Some(_) => return Err(InputError::new("`request` must be an object")),
     };
-    let refuse = |error: InputError| InputError::of_request(&id, error.message);
-    let Some(subtype) = text(inner, "subtype").map_err(refuse)? else {
-        return Err(InputError::of_request(&id, "a `control_request` needs a `subtype`"));
+    let Some(subtype) = text(inner, "subtype")? else {
+        return Err(InputError::new("a `control_request` needs a `subtype`"));
     };
     let details = match inner.get("payload") {
         Some(Value::Object(payload)) => {
-            let mut details = payload.clone();
-            details.extend(inner.clone());
-            Cow::Owned(details)
+            if let Some(name) = inner.keys().find(|name| !BESIDE_PAYLOAD.contains(&name.as_str())) {
+                let why = format!("`{name}` stands beside a `payload`, which has all the details");
+                return Err(InputError::new(why));
+            }
+            payload
         }
-        None | Some(Value::Null) => Cow::Borrowed(inner),
-        Some(_) => return Err(InputError::of_request(&id, "`payload` must be an object")),
+        None | Some(Value::Null) => inner,
+        Some(_) => return Err(InputError::new("`payload` must be an object")),
     };
-    let request = of_subtype(&subtype, &details).map_err(refuse)?;
-    Ok(Input::ControlRequest { id, request: Box::new(request) })
+    Ok(Input::ControlRequest { id, request: Box::new(of_subtype(&subtype, details)?) })
 }
 
 fn of_subtype(subtype: &str, fields: &Map<String, Value>) -> Result<ControlRequest, InputError> {
@@ -143,20 +144,20 @@ fn of_subtype(subtype: &str, fields: &Map<String, Value>) -> Result<ControlReque
     })
 }
 
+/// The first of these names that has a value.
 fn needed(fields: &Map<String, Value>, names: &[&str]) -> Result<String, InputError> {
+    let mut found = None;
     for name in names {
-        if let Some(value) = text(fields, name)?.filter(|value| !value.is_empty()) {
-            return Ok(value);
-        }
+        found = found.or(id(fields, name)?);
     }
-    Err(InputError::new(format!("`{}` is missing", names[0])))
+    found.ok_or_else(|| InputError::new(format!("`{}` is missing", names[0])))
 }
 
 fn initialize(fields: &Map<String, Value>) -> Result<Initialize, InputError> {
     let client_mcp_servers = match fields.get("sdkMcpServers") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Object(servers)) => servers.keys().cloned().collect(),
-        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Some(Value::Array(names)) => strings(names, "sdkMcpServers")?,
         Some(_) => return Err(InputError::new("`sdkMcpServers` must be an object or a list")),
     };
     let mcp_servers = match fields.get("mcpServers") {
@@ -166,8 +167,8 @@ fn initialize(fields: &Map<String, Value>) -> Result<Initialize, InputError> {
     };
     let agents = match fields.get("agents") {
         None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(agents)) => agents.clone(),
-        Some(Value::Object(by_name)) => by_name
+        Some(Value::Array(agents)) if agents.iter().all(Value::is_object) => agents.clone(),
+        Some(Value::Object(by_name)) if by_name.values().all(Value::is_object) => by_name
             .iter()
             .map(|(name, agent)| {
                 let mut agent = agent.as_object().cloned().unwrap_or_default();
@@ -175,25 +176,34 @@ fn initialize(fields: &Map<String, Value>) -> Result<Initialize, InputError> {
                 Value::Object(agent)
             })
             .collect(),
+        Some(Value::Array(_) | Value::Object(_)) => {
+            return Err(InputError::new("each of `agents` must be an object"));
+        }
         Some(_) => return Err(InputError::new("`agents` must be a list or an object")),
     };
-    let version = match fields.get("protocol_version") {
-        Some(Value::String(version)) => Some(version.clone()),
-        Some(Value::Number(version)) => Some(version.to_string()),
-        _ => None,
+    let can_use_tool_ms = match fields.get("timeout") {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(timeouts)) => match timeouts.get("canUseTool") {
+            None | Some(Value::Null) => None,
+            Some(ms) => Some(ms.as_u64().ok_or_else(|| {
+                InputError::new("`timeout.canUseTool` must be a whole number of milliseconds")
+            })?),
+        },
+        Some(_) => return Err(InputError::new("`timeout` must be an object")),
     };
     Ok(Initialize {
         hooks: hooks(fields.get("hooks"))?,
         client_mcp_servers,
         mcp_servers,
         agents,
-        can_use_tool_ms: fields
-            .get("timeout")
-            .and_then(|timeout| timeout.get("canUseTool"))
-            .and_then(Value::as_u64),
+        can_use_tool_ms,
         effort: text(fields, "effort")?,
-        protocol_version: version,
     })
+}
+
+fn strings(values: &[Value], name: &str) -> Result<Vec<String>, InputError> {
+    let strings: Option<Vec<String>> = values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
+    strings.ok_or_else(|| InputError::new(format!("`{name}` must be a list of strings")))
 }
 
 /// `{"PreToolUse": [{"matcher": "…", "hookCallbackIds": ["h0"], "timeout": 60}]}`
@@ -209,44 +219,64 @@ fn hooks(value: Option<&Value>) -> Result<Vec<ClientHook>, InputError> {
             return Err(InputError::new(format!("`hooks.{event}` must be a list")));
         };
         for entry in entries {
-            let ids = entry.get("hookCallbackIds").and_then(Value::as_array);
-            let Some(ids) = ids else {
-                return Err(InputError::new(format!("an entry of `hooks.{event}` needs `hookCallbackIds`")));
-            };
-            hooks.push(ClientHook {
-                event: event.clone(),
-                matcher: entry.get("matcher").and_then(Value::as_str).map(str::to_owned),
-                callback_ids: ids.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-                timeout_secs: entry
-                    .get("timeout")
-                    .and_then(Value::as_f64)
-                    .map(|secs| secs.max(0.0).ceil() as u64),
-            });
+            hooks.push(hook(event, entry)?);
         }
     }
     Ok(hooks)
+}
+
+fn hook(event: &str, entry: &Value) -> Result<ClientHook, InputError> {
+    let Value::Object(entry) = entry else {
+        return Err(InputError::new(format!("an entry of `hooks.{event}` must be an object")));
+    };
+    let Some(Value::Array(ids)) = entry.get("hookCallbackIds") else {
+        return Err(InputError::new(format!("an entry of `hooks.{event}` needs `hookCallbackIds`")));
+    };
+    let timeout_secs = match entry.get("timeout") {
+        None | Some(Value::Null) => None,
+        Some(secs) => match secs.as_f64().filter(|secs| *secs >= 0.0) {
+            Some(secs) => Some(secs.ceil() as u64),
+            None => {
+                return Err(InputError::new(format!(
+                    "a `timeout` in `hooks.{event}` must be a number of seconds from 0"
+                )));
+            }
+        },
+    };
+    Ok(ClientHook {
+        event: event.to_owned(),
+        matcher: text(entry, "matcher")?,
+        callback_ids: strings(ids, "hookCallbackIds")?,
+        timeout_secs,
+    })
 }
 
 pub(super) fn response(fields: &Map<String, Value>) -> Result<Input, InputError> {
     let Some(Value::Object(response)) = fields.get("response") else {
         let wrong = "a `control_response` needs a `response` object";
         // Whoever asked need not wait for another one.
-        return Err(InputError { unanswered: text(fields, "request_id")?, ..InputError::new(wrong) });
+        return Err(InputError { unanswered: id(fields, "request_id")?, ..InputError::new(wrong) });
     };
-    let id = match text(response, "request_id")? {
+    let id = match id(response, "request_id")? {
         Some(id) => Some(id),
-        None => text(fields, "request_id")?,
+        None => id(fields, "request_id")?,
     };
     let Some(id) = id else {
         return Err(InputError::new("a `control_response` needs the `request_id` it answers"));
     };
     let reply = match response.get("subtype").and_then(Value::as_str) {
-        Some("error") => Err(match response.get("error") {
-            Some(Value::String(message)) => message.clone(),
-            Some(Value::Object(error)) => text(error, "message")?.unwrap_or_else(|| "it failed".to_owned()),
-            _ => "it failed".to_owned(),
-        }),
-        _ => Ok(response.get("response").or(response.get("result")).cloned().unwrap_or(Value::Null)),
+        Some("error") => {
+            let error = &response.get("error").cloned().unwrap_or_default();
+            let message = error.as_str().or_else(|| error["message"].as_str());
+            Err(message.unwrap_or("it failed").to_owned())
+        }
+        Some("success") => {
+            Ok(response.get("response").or(response.get("result")).cloned().unwrap_or(Value::Null))
+        }
+        _ => {
+            let why = "`response.subtype` must be `success` or `error`";
+            return Err(InputError { unanswered: Some(id), ..InputError::new(why) });
+        }
     };
     Ok(Input::ControlResponse { id, reply })
 }

@@ -4,6 +4,15 @@ use serde_json::{Map, Value};
 
 use super::chat_request::{self, Turn};
 use super::control::{self, ControlRequest};
+use super::openai_request;
+
+/// One line of a client.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub input: Input,
+    /// The version of the protocol that the client says it speaks, wherever in the line it says so.
+    pub protocol_version: Option<String>,
+}
 
 /// What a client sent.
 #[derive(Clone, Debug)]
@@ -79,20 +88,18 @@ pub struct InputError {
     pub request_id: Option<String>,
     /// The control request of ours that the line was to answer, and did not.
     pub unanswered: Option<String>,
+    /// The turn that the line would have been.
+    pub prompt_id: Option<String>,
 }
 
 impl InputError {
     pub(super) fn new(message: impl Into<String>) -> InputError {
-        InputError { message: message.into(), request_id: None, unanswered: None }
-    }
-
-    pub(super) fn of_request(id: &str, message: impl Into<String>) -> InputError {
-        InputError { request_id: Some(id.to_owned()), ..InputError::new(message) }
+        InputError { message: message.into(), request_id: None, unanswered: None, prompt_id: None }
     }
 }
 
 /// Reads one line without its line feed. `None` for a blank one.
-pub fn read_line(line: &[u8]) -> Result<Option<Input>, InputError> {
+pub fn read_line(line: &[u8]) -> Result<Option<Line>, InputError> {
     let text = std::str::from_utf8(line)
         .map_err(|error| InputError::new(format!("not UTF-8 (byte {})", error.valid_up_to())))?;
     let text = text.trim_start_matches('\u{feff}').trim();
@@ -104,28 +111,64 @@ pub fn read_line(line: &[u8]) -> Result<Option<Input>, InputError> {
     let Value::Object(fields) = value else {
         return Err(InputError::new("a line must be a JSON object"));
     };
-    read_object(fields).map(Some)
+    let filled = |key: &str| fields.get(key).and_then(Value::as_str).filter(|id| !id.is_empty());
+    let is_request = fields.get("type").and_then(Value::as_str) == Some("control_request");
+    let read = protocol_version(&fields, is_request)
+        .and_then(|protocol_version| Ok(Line { input: read_object(&fields)?, protocol_version }));
+    read.map(Some).map_err(|error| InputError {
+        request_id: error
+            .request_id
+            .or_else(|| filled("request_id").filter(|_| is_request).map(str::to_owned)),
+        prompt_id: filled("prompt_id").map(str::to_owned),
+        ..error
+    })
 }
 
-fn read_object(fields: Map<String, Value>) -> Result<Input, InputError> {
+/// Top-level, in `metadata`, or among the details of a request; a number or a text.
+fn protocol_version(fields: &Map<String, Value>, is_request: bool) -> Result<Option<String>, InputError> {
+    let mut holders = vec![fields];
+    match fields.get("metadata") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(metadata)) => holders.push(metadata),
+        Some(_) => return Err(InputError::new("`metadata` must be an object")),
+    }
+    if is_request {
+        let inner = fields.get("request").and_then(Value::as_object);
+        holders.extend(inner);
+        holders.extend(inner.unwrap_or(fields).get("payload").and_then(Value::as_object));
+    }
+    let mut stated: Option<String> = None;
+    for version in holders.into_iter().filter_map(|holder| holder.get("protocol_version")) {
+        let version = match version {
+            Value::Null => continue,
+            Value::String(version) => version.clone(),
+            Value::Number(version) => version.to_string(),
+            _ => return Err(InputError::new("`protocol_version` must be a number or a string")),
+        };
+        stated.get_or_insert(version);
+    }
+    Ok(stated)
+}
+
+fn read_object(fields: &Map<String, Value>) -> Result<Input, InputError> {
     let kind = match fields.get("type") {
-        None => return read_untyped(&fields),
+        None => return read_untyped(fields),
         Some(Value::String(kind)) => kind.as_str(),
         Some(_) => return Err(InputError::new("`type` must be a string")),
     };
     match kind {
-        "user" => chat_request::user_message(&fields).map(turn),
-        "control_request" => control::request(&fields),
-        "control_response" => control::response(&fields),
-        "control_cancel_request" => Ok(Input::ControlCancel { id: text(&fields, "request_id")? }),
+        "user" => chat_request::user_message(fields).map(turn),
+        "control_request" => control::request(fields),
+        "control_response" => control::response(fields),
+        "control_cancel_request" => Ok(Input::ControlCancel { id: text(fields, "request_id")? }),
         "control/cancel" => Ok(Input::Cancel {
-            session_id: text(&fields, "session_id")?,
-            prompt_id: text(&fields, "prompt_id")?,
-            request_id: text(&fields, "request_id")?,
+            session_id: text(fields, "session_id")?,
+            prompt_id: id(fields, "prompt_id")?,
+            request_id: id(fields, "request_id")?,
         }),
-        "command_hint_request" => hint(&fields).map(Input::Hint),
-        "command_hint_cancel" => Ok(Input::HintCancel { prompt_id: text(&fields, "prompt_id")? }),
-        "heartbeat_request" => Ok(Input::Heartbeat { session_id: text(&fields, "session_id")? }),
+        "command_hint_request" => hint(fields).map(Input::Hint),
+        "command_hint_cancel" => Ok(Input::HintCancel { prompt_id: id(fields, "prompt_id")? }),
+        "heartbeat_request" => Ok(Input::Heartbeat { session_id: text(fields, "session_id")? }),
         _ => Ok(Input::Unknown { kind: kind.to_owned() }),
     }
 }
@@ -136,7 +179,7 @@ fn read_untyped(fields: &Map<String, Value>) -> Result<Input, InputError> {
         return chat_request::chat_request(fields).map(turn);
     }
     if fields.contains_key("messages") {
-        return chat_request::openai_request(fields).map(turn);
+        return openai_request::openai_request(fields).map(turn);
     }
     Err(InputError::new("`type` is missing, and the line is no chat request (`input` or `messages`)"))
 }
@@ -163,7 +206,7 @@ fn hint(fields: &Map<String, Value>) -> Result<Hint, InputError> {
     };
     Ok(Hint {
         session_id: text(fields, "session_id")?,
-        prompt_id: text(fields, "prompt_id")?,
+        prompt_id: id(fields, "prompt_id")?,
         trigger,
         text: text(fields, "text")?.unwrap_or_default(),
         cursor,
@@ -176,5 +219,13 @@ pub(super) fn text(fields: &Map<String, Value>, key: &str) -> Result<Option<Stri
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(_) => Err(InputError::new(format!("`{key}` must be a string"))),
+    }
+}
+
+/// Something that has a name, or has none: an empty name is neither.
+pub(super) fn id(fields: &Map<String, Value>, key: &str) -> Result<Option<String>, InputError> {
+    match text(fields, key)? {
+        Some(id) if id.is_empty() => Err(InputError::new(format!("`{key}` is empty"))),
+        id => Ok(id),
     }
 }

@@ -100,6 +100,8 @@ pub(crate) struct ToolDisplay<'a> {
     pub confirmation: Option<Confirmation<'a>>,
     /// The call has not started yet.
     pub pending: bool,
+    /// What the model called it with, as JSON text, while it is pending.
+    pub arguments: Option<Cow<'a, str>>,
     /// Seconds since 1970.
     pub timestamp: u64,
     pub log_scope: LogScope,

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 use tenon_core::{
-    EventKind, Origin, PermissionAsk, TaskEnd, TaskStart, Timestamp, ToolDisplay as Drawing, ToolErrorKind,
-    ToolProgress, ToolReport,
+    EventKind, Origin, PermissionAsk, TaskEnd, TaskStart, Timestamp, ToolCall, ToolDisplay as Drawing,
+    ToolErrorKind, ToolProgress, ToolReport,
 };
 
 use super::annotation_types::{
@@ -23,8 +23,12 @@ pub(super) struct Place {
 }
 
 /// A call as the model made it.
-pub(super) fn pending<'a>(call_id: &'a str, name: &'a str, place: Place) -> Annotation<'a> {
-    shown(ToolDisplay { pending: true, ..display(call_id, name, ToolStatus::Pending, place) })
+pub(super) fn pending(call: &ToolCall, place: Place) -> Annotation<'_> {
+    shown(ToolDisplay {
+        pending: true,
+        arguments: Some(capped(&call.arguments)),
+        ..display(&call.id, &call.name, ToolStatus::Pending, place)
+    })
 }
 
 /// A call that waits until somebody agrees.
@@ -71,6 +75,7 @@ fn display<'a>(call_id: &'a str, name: &'a str, status: ToolStatus, place: Place
         result_display: None,
         confirmation: None,
         pending: false,
+        arguments: None,
         timestamp: place.time.seconds(),
         log_scope: LogScope::Tool,
     }
@@ -132,6 +137,15 @@ pub(super) fn assistant_text(content: &str, ansi: Vec<Ansi>, prompt_id: &str) ->
         spans: vec![Span { start: 0, end, style: Style { theme_token: "Foreground" } }],
         ansi,
         ..terminal(Channel::Stdout, Source::Assistant, prompt_id)
+    })
+}
+
+/// What a helper says, for the agent that asked it.
+pub(super) fn helper_text<'a>(text: &str, prompt_id: &str) -> Annotation<'a> {
+    Annotation::Terminal(Terminal {
+        log_scope: LogScope::Tool,
+        text: Some(Cow::Owned(capped(text).into_owned())),
+        ..terminal(Channel::Stdout, Source::Tool, prompt_id)
     })
 }
 

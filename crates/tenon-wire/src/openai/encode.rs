@@ -49,17 +49,12 @@ pub(crate) struct OpenAiEncoder {
     prompts: u64,
     prompt_id: String,
     /// A turn that was announced and has not begun.
-    next: Option<NextTurn>,
+    next: Option<String>,
     /// What went wrong between us and the client since the last closing line.
     control_errors: Vec<String>,
     turn: Turn,
     /// The current turns of sub-agents, by the call they work for.
     children: BTreeMap<String, Turn>,
-}
-
-struct NextTurn {
-    /// What the client calls it.
-    prompt_id: Option<String>,
 }
 
 impl OpenAiEncoder {
@@ -87,7 +82,12 @@ fn id(session: Id) -> String {
 }
 
 /// The only line for a client that speaks another version.
-pub(crate) fn unsupported_protocol(session: Id, time: Timestamp, message: &str) -> Completion<'_> {
+pub(crate) fn unsupported_protocol<'a>(
+    session: Id,
+    time: Timestamp,
+    named: Option<&str>,
+    message: &'a str,
+) -> Completion<'a> {
     let said =
         Message { role: Role::Assistant, content: Some(Cow::Borrowed("")), refusal: (), tool_calls: None };
     Told {
@@ -99,7 +99,7 @@ pub(crate) fn unsupported_protocol(session: Id, time: Timestamp, message: &str) 
         usage: None,
         system_fingerprint: None,
         session_id: Uuid(session),
-        prompt_id: prompt_id(session, 1),
+        prompt_id: named.map_or_else(|| prompt_id(session, 1), str::to_owned),
         parent_tool_call_id: None,
         annotations: Vec::new(),
         metadata: Some(Metadata::Unsupported(Unsupported {
@@ -122,8 +122,8 @@ impl Encoder for OpenAiEncoder {
         }
     }
 
-    fn name_next_turn(&mut self, prompt_id: Option<&str>) {
-        self.next = Some(NextTurn { prompt_id: prompt_id.map(str::to_owned) });
+    fn name_next_turn(&mut self, prompt_id: &str) {
+        self.next = Some(prompt_id.to_owned());
     }
 
     fn control_error(&mut self, message: String) {
@@ -138,7 +138,7 @@ impl OpenAiEncoder {
         self.session_id = info.session_id;
         self.model.clone_from(&info.model);
         let next = self.next.take();
-        self.prompt_id = self.id_of(next.and_then(|next| next.prompt_id));
+        self.prompt_id = self.id_of(next);
     }
 
     fn id_of(&mut self, named: Option<String>) -> String {
@@ -230,7 +230,8 @@ impl OpenAiEncoder {
     }
 
     fn part_started(&mut self, event: &Event, part: usize, kind: &tenon_core::PartKind, out: &mut Vec<u8>) {
-        let chunks = self.options.format == Format::StreamChunkJson;
+        // What a helper says is no part of the answer that a client puts together.
+        let chunks = self.options.format == Format::StreamChunkJson && event.parent.is_none();
         let turn = self.turn_of(event);
         let index = match turn.part_started(part, kind) {
             Open::Call { index } => Some(*index),
@@ -256,7 +257,7 @@ impl OpenAiEncoder {
     }
 
     fn part_delta(&mut self, event: &Event, part: usize, text: &str, out: &mut Vec<u8>) {
-        if self.options.format != Format::StreamChunkJson {
+        if self.options.format != Format::StreamChunkJson || event.parent.is_some() {
             return;
         }
         let raw_ansi = self.options.raw_ansi;
@@ -298,7 +299,20 @@ impl OpenAiEncoder {
         let mut annotations: Vec<Annotation<'_>> =
             turn.thoughts.iter().map(|thought| annotations::thought(thought)).collect();
         let place = self.place(event);
-        annotations.extend(turn.calls.iter().map(|call| annotations::pending(&call.id, &call.name, place)));
+        annotations.extend(turn.calls.iter().map(|call| annotations::pending(call, place)));
+        if self.options.format == Format::StreamChunkJson && event.parent.is_some() {
+            let (text, _) = super::terminal_text::TerminalText::default().push(&turn.text);
+            if !text.is_empty() {
+                annotations.push(annotations::helper_text(&text, &self.prompt_id));
+            }
+            self.chunk(
+                event,
+                Delta::default(),
+                Said { annotations, model: Some(&turn.model), ..Said::default() },
+                out,
+            );
+            return;
+        }
         if self.options.format == Format::StreamChunkJson {
             let said = Said {
                 usage: Some(usage.into()),
@@ -347,7 +361,7 @@ impl OpenAiEncoder {
         }
         if let Some(never_began) = self.next.take() {
             // Another turn may be under way: it keeps its id.
-            let own = self.id_of(never_began.prompt_id);
+            let own = self.id_of(Some(never_began));
             let of_other = std::mem::replace(&mut self.prompt_id, own);
             self.close(outcome, event, out);
             self.prompt_id = of_other;

@@ -42,7 +42,13 @@ pub(crate) enum FlatReply<'a> {
     ControlResponse { request_id: &'a str, response: FlatResponse<'a> },
     /// A line that could not be read; the session goes on.
     #[serde(rename = "result/error")]
-    Error { session_id: Uuid, line: u64, error: LineError<'a> },
+    Error {
+        session_id: Uuid,
+        /// The turn that it would have been, where that is known.
+        prompt_id: Option<&'a str>,
+        line: u64,
+        error: LineError<'a>,
+    },
     /// What became of a command.
     #[serde(rename = "result/command")]
     Command {
@@ -74,12 +80,14 @@ pub(crate) enum CommonReply<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "subtype", rename_all = "snake_case")]
 pub(crate) enum Request<'a> {
-    /// May this call be made? Answered with `{"behavior": "allow", "updatedInput"?}` or `{"behavior": "deny",
-    /// "message", "interrupt"?}`.
+    /// May this call be made? Answered with `{"behavior": "allow", "updatedInput"?, "updatedPermissions"?}` or
+    /// `{"behavior": "deny", "message", "interrupt"?}`.
     CanUseTool {
         tool_name: &'a str,
         tool_use_id: &'a str,
         input: &'a Map<String, Value>,
+        /// Ways to answer that a client may offer to a person: in `claude`, changes that can be sent back as
+        /// `updatedPermissions`.
         permission_suggestions: Vec<SuggestionItem<'a>>,
         blocked_path: (),
         /// Why it is asked.
@@ -138,11 +146,37 @@ pub(crate) struct AskedWhy<'a> {
 
 /// A way to answer that a client may offer to a person.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct SuggestionItem<'a> {
-    /// `allow` or `deny`.
+#[serde(untagged)]
+pub(crate) enum SuggestionItem<'a> {
+    /// In `qwen`.
+    Answer(SuggestedAnswer<'a>),
+    /// In `claude`.
+    Update(SuggestedUpdate<'a>),
+}
+
+/// An answer, as a button.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SuggestedAnswer<'a> {
+    /// `allow`, `deny` or `modify`.
     pub r#type: &'a str,
     pub label: &'a str,
     pub description: &'a str,
+}
+
+/// A change after which it need not be asked again.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub(crate) enum SuggestedUpdate<'a> {
+    AddRules { rules: [SuggestedRule<'a>; 1], behavior: &'static str, destination: &'static str },
+    SetMode { mode: &'static str, destination: &'static str },
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SuggestedRule<'a> {
+    #[serde(rename = "toolName")]
+    pub tool_name: &'a str,
+    #[serde(rename = "ruleContent", skip_serializing_if = "Option::is_none")]
+    pub rule_content: Option<&'a str>,
 }
 
 /// What the client is answered.
@@ -180,7 +214,7 @@ pub(crate) enum SystemReply<'a> {
     /// A sign of life.
     Heartbeat { uuid: Uuid, session_id: Uuid, data: HeartbeatReply },
     /// The client speaks a version that there is not; the session ends.
-    UnsupportedProtocol { session_id: Uuid, data: UnsupportedData<'a> },
+    UnsupportedProtocol { uuid: Uuid, session_id: Uuid, parent_tool_use_id: (), data: UnsupportedData<'a> },
 }
 
 /// Which line it was, and what is wrong with it.
@@ -189,6 +223,8 @@ pub(crate) struct InputErrorData<'a> {
     /// Counts the client's lines from 1.
     pub line: u64,
     pub error: &'a str,
+    /// The turn that it would have been, where that is known.
+    pub prompt_id: Option<&'a str>,
 }
 
 /// When the heartbeat was.

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 use tenon_core::{Part, Role};
 use tenon_wire::input::{
-    CommandKind, ControlRequest, FileData, Input, InputPart, SessionRef, Turn, TurnOrigin, read_line,
+    CommandKind, ControlRequest, FileData, Input, InputPart, Line, SessionRef, Turn, TurnOrigin, read_line,
 };
 
 #[track_caller]
 fn turn(line: Value) -> Turn {
     match read_line(line.to_string().as_bytes()) {
-        Ok(Some(Input::Turn(turn))) => *turn,
+        Ok(Some(Line { input: Input::Turn(turn), .. })) => *turn,
         other => panic!("{line} is {other:?}"),
     }
 }
@@ -47,7 +47,7 @@ fn a_chat_request_is_read_whole() {
             "command": {"kind": "at", "path": ["main.py"], "args": "x"},
         },
         "options": {"temperature": 0.2, "tool_overrides": ["edit"], "model": "other"},
-        "continuation": true, "protocol_version": 1,
+        "continuation": true,
     }));
     assert_eq!(read.session, SessionRef::Id("session-123".into()));
     assert_eq!(read.prompt_id.as_deref(), Some("session-123########7"));
@@ -61,14 +61,14 @@ fn a_chat_request_is_read_whole() {
     assert_eq!(read.options.model.as_deref(), Some("other"), "the options of a request stand over its model");
     assert_eq!(read.options.tools, Some(vec!["edit".to_owned()]));
     assert!(read.continuation);
-    assert_eq!(read.protocol_version.as_deref(), Some("1"));
 }
 
 #[test]
 fn where_a_turn_comes_from() {
     let with = |session: Value, origin: Value| {
+        let call = (origin == "tool_response").then_some("c1");
         turn(json!({
-            "session_id": session, "tool_call_id": "c1", "input": {"origin": origin, "parts": ["x"]},
+            "session_id": session, "tool_call_id": call, "input": {"origin": origin, "parts": ["x"]},
         }))
     };
     for (session, wanted) in [
@@ -115,6 +115,13 @@ fn parts_of_every_shape() {
         (json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}), inline()),
         (json!({"type": "function_response", "name": "f", "response": {"output": 1}}), answered()),
         (json!({"function_response": {"name": "f", "response": {"output": 1}}}), answered()),
+        (json!({"functionResponse": {"name": "f", "response": {"output": 1}}}), answered()),
+        (json!({"type": "functionResponse", "name": "f", "response": {"output": 1}}), answered()),
+        (json!({"fileData": {"fileUri": "file:///a.txt"}}), path(None)),
+        (json!({"type": "fileData", "fileUri": "file://localhost/a.txt"}), path(None)),
+        (json!({"type": "file_data", "file_data": {"file_uri": "file:///%61.txt"}}), path(None)),
+        (json!({"inlineData": {"mimeType": "image/png", "data": "AA=="}}), inline()),
+        (json!({"type": "inlineData", "mimeType": "image/png", "data": "AA=="}), inline()),
     ];
     for (part, wanted) in table {
         assert_eq!(turn(json!({"input": {"parts": [part.clone()]}})).parts, [wanted], "{part}");
@@ -127,19 +134,27 @@ fn the_details_of_a_request_may_stand_in_a_payload() {
     for (line, wanted) in [
         (json!({"subtype": "set_model", "payload": {"model": "m5"}}), set("m5")),
         (json!({"request": {"subtype": "set_model", "payload": {"model": "m5"}}}), set("m5")),
-        (json!({"subtype": "set_model", "model": "m1", "payload": {"model": "m5"}}), set("m1")),
         (json!({"subtype": "interrupt", "payload": null}), ControlRequest::Interrupt),
     ] {
         let mut line = line;
         line["type"] = json!("control_request");
         line["request_id"] = json!("f2");
         match read_line(line.to_string().as_bytes()) {
-            Ok(Some(Input::ControlRequest { id, request })) => assert_eq!((&*id, *request), ("f2", wanted)),
+            Ok(Some(Line { input: Input::ControlRequest { id, request }, .. })) => {
+                assert_eq!((&*id, *request), ("f2", wanted));
+            }
             other => panic!("{line} is {other:?}"),
         }
     }
-    let wrong = json!({"type": "control_request", "request_id": "f2", "subtype": "interrupt", "payload": 1});
-    assert_eq!(read_line(wrong.to_string().as_bytes()).unwrap_err().request_id.as_deref(), Some("f2"));
+    for wrong in [
+        json!({"subtype": "interrupt", "payload": 1}),
+        json!({"subtype": "set_model", "model": "m1", "payload": {"model": "m5"}}),
+    ] {
+        let mut wrong = wrong;
+        wrong["type"] = json!("control_request");
+        wrong["request_id"] = json!("f2");
+        assert_eq!(read_line(wrong.to_string().as_bytes()).unwrap_err().request_id.as_deref(), Some("f2"));
+    }
 }
 
 #[test]
@@ -153,4 +168,130 @@ fn an_answer_without_content_is_an_error_to_whoever_asked() {
     }
     let error = read_line(br#"{"type": "control_response"}"#).unwrap_err();
     assert_eq!(error.unanswered, None);
+}
+
+/// Addresses are percent-encoded; paths are as they are.
+#[test]
+fn addresses_of_files_are_decoded() {
+    for (uri, wanted) in [
+        ("file:///a%20b/%C3%A4.txt", Ok("/a b/ä.txt")),
+        ("file:///100%25", Ok("/100%")),
+        ("/a%20b.txt", Ok("/a%20b.txt")),
+        ("a%2.txt", Ok("a%2.txt")),
+        ("file:///a%2", Err("two hexadecimal digits")),
+        ("file:///a%zz", Err("two hexadecimal digits")),
+        ("gs://bucket/a", Err("only files of this machine")),
+    ] {
+        let line = json!({"input": {"parts": [{"file_data": {"file_uri": uri}}]}});
+        match (read_line(line.to_string().as_bytes()), wanted) {
+            (Ok(Some(Line { input: Input::Turn(turn), .. })), Ok(path)) => {
+                let wanted = InputPart::File(FileData::Path { path: path.to_owned(), mime: None });
+                assert_eq!(turn.parts, [wanted], "{uri}");
+            }
+            (Err(error), Err(why)) => assert!(error.message.contains(why), "{uri}: {error}"),
+            (read, _) => panic!("{uri} is {read:?}"),
+        }
+    }
+}
+
+/// What cannot be done is refused, under the id of the turn.
+#[test]
+fn what_a_line_asks_for_is_never_ignored() {
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    let call = json!({"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "f"}}]});
+    let user = json!({"role": "user", "content": "hi"});
+    for (line, wanted) in [
+        (json!({"input": {"parts": ["x"]}, "options": {"frobnicate": 1}}), "there is no option `frobnicate`"),
+        (json!({"messages": messages, "response_format": {"type": "json_object"}}), "`response_format`"),
+        (json!({"messages": messages, "tools": []}), "`tools` cannot be honoured"),
+        (json!({"messages": messages, "n": 2}), "`n`: there is one answer"),
+        (json!({"messages": messages, "stream": true}), "`--output-format`"),
+        (json!({"messages": messages, "seed": 7}), "`seed` is not understood"),
+        (json!({"messages": [call, user]}), "the call `c1` in `messages` has no answer"),
+        (
+            json!({"messages": [{"role": "tool", "tool_call_id": "c9", "content": "r"}, user]}),
+            "no call before has this id",
+        ),
+        (
+            json!({"type": "user", "message": {"role": "assistant", "content": "x"}}),
+            "`message.role` is `assistant`",
+        ),
+        (json!({"input": {"parts": ["x"]}, "tool_request": {"call_id": "c1"}}), "need the `origin`"),
+        (json!({"input": {"origin": "system", "parts": ["x"]}, "tool_call_id": "c1"}), "need the `origin`"),
+        (
+            json!({
+                "input": {"origin": "tool_response", "parts": ["x"]}, "tool_call_id": "c1",
+                "tool_request": {"call_id": "c2"},
+            }),
+            "both the call `c1` and the call `c2`",
+        ),
+        (
+            json!({"input": {"origin": "tool_response", "parts": ["x"]}, "tool_call_id": ""}),
+            "`tool_call_id` is empty",
+        ),
+    ] {
+        let mut line = line;
+        line["prompt_id"] = json!("p7");
+        let error = read_line(line.to_string().as_bytes()).unwrap_err();
+        assert!(error.message.contains(wanted), "{line}: {error}");
+        assert_eq!(error.prompt_id.as_deref(), Some("p7"));
+    }
+    for key in ["request_id", "prompt_id"] {
+        let line = json!({"type": "control/cancel", key: ""});
+        let error = read_line(line.to_string().as_bytes()).unwrap_err();
+        assert_eq!(error.message, format!("`{key}` is empty"));
+    }
+    assert!(turn(json!({"messages": messages, "n": 1, "stream": false, "tools": null})).history.is_empty());
+}
+
+/// The version may stand in any line, wherever its details are.
+#[test]
+fn a_client_states_its_version_in_any_line() {
+    let request = |request: Value| json!({"type": "control_request", "request_id": "r", "request": request});
+    for line in [
+        json!({"protocol_version": 9, "input": {"parts": ["x"]}}),
+        json!({"metadata": {"protocol_version": "9"}, "messages": [{"role": "user", "content": "x"}]}),
+        json!({"protocol_version": "9", "type": "heartbeat_request"}),
+        json!({"protocol_version": 9, "type": "user", "message": {"content": "x"}}),
+        json!({"protocol_version": 9, "type": "from_the_future"}),
+        json!({"protocol_version": 9, "type": "control_request", "request_id": "r", "subtype": "interrupt"}),
+        request(json!({"subtype": "initialize", "protocol_version": 9})),
+        request(json!({"subtype": "initialize", "payload": {"protocol_version": 9}})),
+    ] {
+        let read = read_line(line.to_string().as_bytes()).unwrap().unwrap();
+        assert_eq!(read.protocol_version.as_deref(), Some("9"), "{line}");
+    }
+    let wrong = request(json!({"subtype": "initialize", "protocol_version": []}));
+    assert_eq!(read_line(wrong.to_string().as_bytes()).unwrap_err().request_id.as_deref(), Some("r"));
+}
+
+#[test]
+fn permissions_that_come_with_an_answer() {
+    use tenon_core::{ApprovalMode, Destination, PermissionChange, RuleBehavior};
+    let read = tenon_wire::input::permission_updates(&json!({"behavior": "allow", "updatedPermissions": [
+        {
+            "type": "addRules", "behavior": "allow", "destination": "session",
+            "rules": [{"toolName": "Bash", "ruleContent": "cargo test"}, {"toolName": "edit"}, "Read(src/**)"],
+        },
+        {"type": "setMode", "mode": "acceptEdits", "destination": "userSettings"},
+        {"type": "addDirectories", "directories": ["/tmp"]},
+        {"type": "makeCoffee"},
+        {"type": "addRules", "rules": [], "behavior": "perhaps"},
+    ]}));
+    let rules = ["Bash(cargo test)", "edit", "Read(src/**)"].map(str::to_owned).to_vec();
+    let changes: Vec<_> = read.updates.iter().map(|update| update.change.clone()).collect();
+    assert_eq!(
+        changes,
+        [
+            PermissionChange::AddRules { behavior: RuleBehavior::Allow, rules },
+            PermissionChange::SetMode(ApprovalMode::AutoEdit),
+            PermissionChange::AddDirectories(vec!["/tmp".into()]),
+        ]
+    );
+    assert_eq!(read.updates[1].destination, Destination::Settings("userSettings".to_owned()));
+    assert_eq!(read.problems.len(), 2, "{:?}", read.problems);
+    assert!(
+        tenon_wire::input::permission_updates(&json!({"updatedPermissions": 7})).problems[0]
+            .contains("a list")
+    );
 }

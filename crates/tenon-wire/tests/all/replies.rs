@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use tenon_core::{PermissionAsk, Timestamp};
-use tenon_wire::{Cancelled, CommandTold, Dialect, HintItem, HintStatus, Question, Replies, Suggestion};
+use tenon_wire::{
+    Cancelled, CommandTold, Dialect, HintItem, HintStatus, Question, Replies, Suggestion, Update,
+};
 
 use crate::script::{id, session};
 
@@ -25,9 +27,23 @@ pub fn lines(dialect: Dialect) -> Option<String> {
     let suggestions = vec![
         suggestion("allow", "Allow edit", "Change main.py"),
         suggestion("deny", "Deny", "Refuse `write_file`"),
+        suggestion("modify", "Review changes", "Allow it with other arguments"),
     ];
+    let command = PermissionAsk {
+        call_id: "call_2".to_owned(),
+        tool: "run_shell_command".to_owned(),
+        input: json!({"command": "cargo test"}).as_object().cloned().unwrap(),
+        reason: "`run_shell_command` needs approval".to_owned(),
+    };
+    let rule =
+        Update::AllowRule { tool: "run_shell_command".to_owned(), content: Some("cargo test".to_owned()) };
     let questions = [
-        Question::CanUseTool { ask: &ask, suggestions },
+        Question::CanUseTool { ask: &ask, suggestions, update: Some(Update::AutoEdit) },
+        Question::CanUseTool {
+            ask: &command,
+            suggestions: vec![suggestion("allow", "Allow command", "Run: cargo test")],
+            update: Some(rule),
+        },
         Question::HookCallback {
             callback_id: "h0",
             input: &json!({"hook_event_name": "PreToolUse", "tool_name": "write_file"}),
@@ -51,7 +67,8 @@ pub fn lines(dialect: Dialect) -> Option<String> {
         replies.control_cancel("req-1"),
         replies.control_response("r1", Ok(&answer)),
         replies.control_response("r2", Err("there is no control request `make_coffee`")),
-        replies.input_error(id(1), 7, "not valid JSON: expected value at line 1 column 1"),
+        replies.input_error(id(1), 7, None, "not valid JSON: expected value at line 1 column 1"),
+        replies.input_error(id(4), 8, prompt_id, "the message is empty"),
         replies.heartbeat(id(2), time),
         replies.cancel(prompt_id, Cancelled::Ok, "the turn was stopped"),
         replies.cancel(None, Cancelled::Noop, "no turn is running"),
@@ -66,8 +83,12 @@ pub fn lines(dialect: Dialect) -> Option<String> {
         replies.hint(prompt_id, "slash", &HintStatus::Ok, &items[..1], true),
         replies.hint(prompt_id, "at", &HintStatus::Loading, &[], false),
         replies.hint(prompt_id, "at", &HintStatus::Error("the folder cannot be read".to_owned()), &[], false),
-        replies
-            .unsupported_protocol(time, "unsupported_protocol: version `9` was asked for, and there is `1`"),
+        replies.unsupported_protocol(
+            id(5),
+            time,
+            prompt_id,
+            "unsupported_protocol: version `9` was asked for, and there is `1`",
+        ),
     ]);
     Some(String::from_utf8(out.concat()).unwrap())
 }
