@@ -92,6 +92,8 @@ mod more_tools;
 mod output;
 #[path = "all/partials.rs"]
 mod partials;
+#[path = "all/permission_updates.rs"]
+mod permission_updates;
 #[path = "all/permissions.rs"]
 mod permissions;
 #[path = "all/pipes.rs"]
@@ -112,6 +114,8 @@ mod rough_clients;
 mod sandbox;
 #[path = "all/sdk_flags.rs"]
 mod sdk_flags;
+#[path = "all/session_answers.rs"]
+mod session_answers;
 #[path = "all/session_crashes.rs"]
 mod session_crashes;
 #[path = "all/session_switch.rs"]
@@ -132,6 +136,8 @@ mod subagents;
 mod telemetry;
 #[path = "all/tools.rs"]
 mod tools;
+#[path = "all/turn_names.rs"]
+mod turn_names;
 #[path = "all/usage.rs"]
 mod usage;
 #[path = "all/wires.rs"]
