@@ -161,6 +161,11 @@ impl Rule {
         nearest(&self.tool, known_tool_names())
     }
 
+    /// Whether both speak about the same calls, under whatever name of the tool.
+    pub(crate) fn is_same(&self, other: &Rule) -> bool {
+        self.tool == other.tool && self.specifier == other.specifier
+    }
+
     /// Whether the rule is about every call of its tool.
     pub fn is_whole(&self) -> bool {
         self.specifier == Specifier::Whole

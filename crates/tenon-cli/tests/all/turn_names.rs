@@ -56,7 +56,7 @@ fn every_line_of_a_turn_carries_its_name() {
 
     driver.send(&json!({"prompt_id": "p9", "input": {"parts": ["x"]}, "options": {"frobnicate": 1}}));
     let error = driver.until(|line| line["type"] == "result/error");
-    assert_eq!((&error["prompt_id"], &error["line"]), (&json!("p9"), &json!(6)));
+    assert_eq!((&error["prompt_id"], &error["line"]), (&json!("p9"), &json!(7)));
     driver.send(&json!({"prompt_id": "p10", "session_id": "0", "input": {"parts": ["x"]}}));
     let error = driver.until(|line| line["type"] == "result/error");
     assert_eq!(error["prompt_id"], "p10");

@@ -109,7 +109,7 @@ impl Permissions {
             PermissionChange::AddRules { behavior, rules } => {
                 let added = self.ready(rules)?;
                 self.rules(*behavior, |known| {
-                    let is_new = |rule: &ReadyRule| known.iter().all(|other| other.rule != rule.rule);
+                    let is_new = |rule: &ReadyRule| known.iter().all(|other| !other.rule.is_same(&rule.rule));
                     let added: Vec<ReadyRule> = added.into_iter().filter(is_new).collect();
                     known.extend(added);
                 });
@@ -124,7 +124,8 @@ impl Permissions {
             PermissionChange::RemoveRules { behavior, rules } => {
                 let removed = self.ready(rules)?;
                 let of_start = self.rules(*behavior, |known| {
-                    let is_removed = |rule: &ReadyRule| removed.iter().any(|other| other.rule == rule.rule);
+                    let is_removed =
+                        |rule: &ReadyRule| removed.iter().any(|other| other.rule.is_same(&rule.rule));
                     known.retain(|rule| rule.from == RuleFrom::Start || !is_removed(rule));
                     known.iter().find(|rule| is_removed(rule)).map(|rule| rule.rule.to_string())
                 });
