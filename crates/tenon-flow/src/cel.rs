@@ -8,7 +8,7 @@
 mod budget;
 mod check;
 mod convert;
-mod plain_path;
+mod plain;
 mod presence;
 mod rewrite;
 mod scope;
@@ -74,8 +74,8 @@ impl Expression {
             message: "the expression is nested too deeply".to_owned(),
             offset: moved.original(offset),
         })?;
-        let written = match plain_path::read(&text) {
-            Some((tree, offsets)) => Written::Path { tree, offsets },
+        let written = match plain::read(&text) {
+            Some((tree, offsets)) => Written::Plain { tree, offsets },
             None => Written::Program(parse(&text, &moved)?),
         };
         let depth = walk::depth(written.tree());
@@ -161,14 +161,14 @@ impl Expression {
 /// A tree with the places of its nodes.
 enum Written {
     Program(Program),
-    Path { tree: IdedExpr, offsets: Vec<usize> },
+    Plain { tree: IdedExpr, offsets: Vec<usize> },
 }
 
 impl Written {
     fn tree(&self) -> &IdedExpr {
         match self {
             Written::Program(program) => program.expression(),
-            Written::Path { tree, .. } => tree,
+            Written::Plain { tree, .. } => tree,
         }
     }
 
@@ -178,7 +178,7 @@ impl Written {
             Written::Program(program) => {
                 program.source_info().offset_for(node.id).map_or(0, |(start, _)| start as usize)
             }
-            Written::Path { offsets, .. } => {
+            Written::Plain { offsets, .. } => {
                 usize::try_from(node.id).ok().and_then(|id| offsets.get(id)).copied().unwrap_or(0)
             }
         }
