@@ -16,7 +16,7 @@ use crate::report::{Goal, Row, Unit, print};
 use crate::search::{Searched, searches};
 use crate::serve::{LONG_STREAM_CHUNKS, Scenario, ServerProcess};
 use crate::subject::{Output, Place, Subject};
-use crate::workflow::{Work, measured, validation};
+use crate::workflow::{Work, measured, validation, write_journal};
 use crate::{Failure, Verdict};
 
 const RUNS: usize = 30;
@@ -49,6 +49,12 @@ const WORKFLOW_CPU_GOAL: f64 = 50e-3;
 const VALIDATION_GOAL: f64 = 5e-3;
 const WORKFLOW_ITEMS: usize = 1000;
 const WORKFLOW_RSS_GOAL: f64 = 150e6;
+/// What keeping a step costs should not be seen beside the step.
+const KEPT_STEP_CPU_GOAL: f64 = 1e-3;
+/// A person waits for the list of a year's runs.
+const LISTED_RUNS: usize = 10_000;
+const LIST_GOAL: f64 = 50e-3;
+const RUNS_AT_ONCE: usize = 100;
 /// Below what a typing person notices, and what they put up with once.
 const HINT_WARM_GOAL: f64 = 50e-3;
 const HINT_COLD_GOAL: f64 = 500e-3;
@@ -86,6 +92,7 @@ pub fn run(args: &[String]) -> Result<Verdict, Failure> {
     rows.push(bench.many_at_once()?);
     rows.extend(bench.many_in_one_process()?);
     rows.extend(bench.workflows()?);
+    rows.extend(bench.kept_runs()?);
     rows.extend(bench.searches()?);
     rows.extend(bench.hints()?);
     // Last, when we are at our largest.
@@ -342,6 +349,59 @@ impl Bench<'_> {
                 Goal::Below(WORKFLOW_RSS_GOAL),
                 Unit::Bytes,
                 median_of(&items, |sample| sample.peak_rss_bytes as f64),
+            ),
+        ])
+    }
+
+    /// Workflows in a journal: what a step costs, many runs at once, and a list of very many.
+    fn kept_runs(&self) -> Result<Vec<Row>, Failure> {
+        let stderr = self.place.stderr();
+        let (mut one, mut many, mut runs, mut lists) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        write_journal(&self.place.tenon_home().join("runs.db"), LISTED_RUNS)?;
+        let Some((tenon, _)) = self.subjects.split_first() else { return Ok(Vec::new()) };
+        for _ in 0..self.runs {
+            one.push(measured(Work::Kept(1), &stderr)?);
+            many.push(measured(Work::Kept(WORKFLOW_STEPS), &stderr)?);
+            runs.push(measured(Work::Runs(RUNS_AT_ONCE), &stderr)?);
+            let mut list = tenon.session("http://127.0.0.1:1/v1", self.place)?;
+            let sample = measure(list.args(["flow", "list"]), &stderr)?;
+            if !sample.status.success() || sample.output.is_empty() {
+                return Err(Failure::other(format!("`tenon flow list` gave no list ({})", sample.status)));
+            }
+            lists.push(sample);
+        }
+        let (cpu, wall) =
+            (|sample: &Sample| sample.cpu.as_secs_f64(), |sample: &Sample| sample.wall.as_secs_f64());
+        let row = |what, goal, unit, value| {
+            let mut values = vec![Some(value)];
+            values.resize(self.subjects.len(), None);
+            Row { what, goal, unit, values }
+        };
+        let steps = (WORKFLOW_STEPS - 1) as f64;
+        Ok(vec![
+            row(
+                "a step of a workflow in a journal: CPU",
+                Goal::Below(KEPT_STEP_CPU_GOAL),
+                Unit::Time,
+                (median_of(&many, cpu) - median_of(&one, cpu)) / steps,
+            ),
+            row(
+                "100 runs of ten steps at once, in one journal: wall",
+                Goal::None,
+                Unit::Time,
+                median_of(&runs, wall),
+            ),
+            row(
+                "the same: peak RSS",
+                Goal::None,
+                Unit::Bytes,
+                median_of(&runs, |sample| sample.peak_rss_bytes as f64),
+            ),
+            row(
+                "`flow list` of 10,000 runs: wall",
+                Goal::Below(LIST_GOAL),
+                Unit::Time,
+                median_of(&lists, wall),
             ),
         ])
     }

@@ -68,6 +68,11 @@ const JOBS: &[Job] = &[
         what: "200 cuts of a session resume, 20 killed runs too",
         run: full_counts::sessions,
     },
+    Job {
+        name: "crashes",
+        what: "workflows killed 500 times end as if they had not been",
+        run: full_counts::crashes,
+    },
     Job { name: "markers", what: "1,000 runs leave no payload and no key behind", run: full_counts::markers },
     Job {
         name: "snippets",

@@ -39,6 +39,8 @@ mod drain;
 mod driving;
 #[path = "all/effort.rs"]
 mod effort;
+#[path = "all/engine.rs"]
+mod engine;
 #[path = "all/flow_events.rs"]
 mod flow_events;
 #[path = "all/flow_examples.rs"]

@@ -17,6 +17,10 @@ pub fn sessions(_: &Binary) -> Result<(), Failure> {
     at_full_count("20", "session_crashes::a_run_killed_in_mid_call_is_not_repeated")
 }
 
+pub fn crashes(_: &Binary) -> Result<(), Failure> {
+    at_full_count("500", "engine::crashes::runs_that_are_killed_at_random_end_as_if_they_had_not_been")
+}
+
 pub fn many_turns(_: &Binary) -> Result<(), Failure> {
     at_full_count("10000", "many_turns::many_turns_are_answered_in_order_and_leave_nothing_behind")
 }
