@@ -60,7 +60,7 @@ fn every_status_has_its_exit_code() {
             "name: n\nsteps:\n  - { id: a, instructions: Do a., model: anthropic/claude-x }\n",
             Vec::new,
             same,
-            1,
+            41,
             "failed",
             Some("auth"),
         ),

@@ -1,6 +1,6 @@
 //! What `tenon flow` says and does around its steps: help, keys, hooks, notes, nothing.
 
-use tenon_testkit::{Server, Value, json, reply};
+use tenon_testkit::{Server, Value, json};
 
 use super::flow_run::{at, flow};
 use super::hooks::{LOG, command, log_of, rule};
@@ -57,8 +57,6 @@ fn nothing_to_say_leaves_stdout_empty() {
     assert_eq!(flow(&server, skipped).run().assert_code(0).stdout, "");
     let report = flow(&server, skipped).args(["-o", "json"]).run();
     assert_eq!(report.assert_code(0).json()["outputs"], Value::Null);
-    let server = Server::start([reply().text("").forever()]);
-    assert_eq!(flow(&server, ONE).run().assert_code(0).stdout, "");
 }
 
 #[test]

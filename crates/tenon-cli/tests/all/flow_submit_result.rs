@@ -216,5 +216,5 @@ steps:
     let run = flow(&server, document).run();
     assert_eq!(run.assert_code(0).stdout, "Two.\n", "{run}");
     server.assert_script_done();
-    assert!(run.stderr.contains("untilAgent judge failed (iteration 0): "), "{run}");
+    assert!(run.stderr.contains("untilAgent judge failed (iteration 1): "), "{run}");
 }

@@ -361,11 +361,11 @@ fn flags_that_plans_cannot_have_are_refused() {
 #[test]
 fn money_and_time_are_for_planning_too() {
     let prices = r#"{"prices": {"test-model": {"input": 1000, "output": 1000}}}"#;
-    // 1000 tokens in and 100 out are $1.10: too much for what is left of the budget.
+    // The plan is expected to cost more than $2, and does cost $1.10: what is left is too little for a step.
     let server = Server::start([hands_in(&plan())]);
     let run = goal(&server, "see")
         .home_file("settings.json", prices)
-        .args(["--yes", "-o", "json", "--max-budget-usd", "1.05"])
+        .args(["--yes", "-o", "json", "--max-budget-usd", "2.2"])
         .run();
     let report = run.assert_code(55).json();
     assert_eq!((&report["status"], &report["total_cost_usd"]), (&json!("budget_exceeded"), &json!(1.1)));

@@ -52,6 +52,43 @@ fn plans_are_drawn() {
     }
 }
 
+/// Bodies of loops with their edges, included documents, conditions, items and rounds are in all of them.
+#[test]
+fn plans_are_whole() {
+    let workflow = load(&documents().join("nested.yaml"), &LoadOptions::default()).unwrap();
+    let plan = Plan::of_loaded(&workflow);
+    for (drawing, golden) in [
+        (Drawing::Boxes, "nested.txt"),
+        (Drawing::Mermaid, "nested.mmd"),
+        (Drawing::Svg, "nested.svg"),
+        (Drawing::Json, "nested.json"),
+    ] {
+        compare(golden, &plan.draw(drawing));
+    }
+    compare("nested-narrow.txt", &plan.draw_within(32));
+}
+
+/// Whatever there is to draw, no line is longer than the terminal is wide.
+#[test]
+fn drawings_stay_within_the_terminal() {
+    let wide: String =
+        (0..40).map(|n| format!("  - {{id: step-number-{n}, dependsOn: [first]}}\n")).collect();
+    let wide = format!("name: wide\nsteps:\n  - {{id: first}}\n{wide}");
+    let lattice = std::fs::read_to_string(documents().join("lattice.yaml")).unwrap();
+    let nested = std::fs::read_to_string(documents().join("nested.yaml")).unwrap();
+    for text in [wide, lattice, nested] {
+        let plan = Plan::of(&parse(&text, Path::new("f.yaml")).unwrap().workflow);
+        for columns in [24, 40, 79, 120, 200] {
+            let drawn = plan.draw_within(columns);
+            let longest = drawn.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(longest <= columns, "{longest} of {columns}:\n{drawn}");
+            for step in &plan.steps {
+                assert!(drawn.contains(&step.id), "{} is missing in {columns} columns:\n{drawn}", step.id);
+            }
+        }
+    }
+}
+
 #[test]
 fn drawings_escape_what_a_name_may_hold() {
     let text = "name: \"a <b> & \\\"c\\\" ]]> `d`\"\nsteps: [{id: a}]";

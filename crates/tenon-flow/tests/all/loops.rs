@@ -264,3 +264,24 @@ fn agents_told(notice: &Notice) -> Option<String> {
         _ => None,
     }
 }
+
+/// Whatever ends a loop before it is done, what its iterations yielded is in the outcome.
+#[test]
+fn a_loop_that_is_cut_short_keeps_what_it_has() {
+    for (mode, wanted) in
+        [("last", "second"), ("cumulative", "## Iteration 1\n### l\nfirst\n\n## Iteration 2\n### l\nsecond")]
+    {
+        let workflow = document(&format!(
+            "name: w\nsteps:\n  - {{id: l, timeout: 10s, loop: {{maxIterations: 5, until: 'false', outputMode: {mode}}}}}\n"
+        ));
+        let mut sim = Sim::new(workflow);
+        sim.submit("run/l#0@1", "first", json!({"n": 1}));
+        sim.submit("run/l#1@1", "second", json!({"n": 2}));
+        sim.elapse("run/l@1~timeout");
+        sim.stop_cancelled();
+        let record = sim.outcome().step("l").unwrap();
+        assert_eq!((record.status, record.content.as_str()), (StepStatus::Failed, wanted));
+        assert_eq!(record.error.as_ref().unwrap().class, StepErrorClass::Timeout);
+        assert_eq!(record.result.as_ref().unwrap().to_value(), json!({"n": 2}));
+    }
+}
