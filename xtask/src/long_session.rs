@@ -27,7 +27,11 @@ pub fn write(tenon_home: &Path, cwd: &Path, bytes: usize) -> Result<Id, Failure>
     // Text with quotes and line ends, as tools give it.
     let words = "fn main() {\n    println!(\"hello\");\n}\n".repeat(TURN_BYTES / 38);
     for turn in 0..u32::try_from(bytes / TURN_BYTES / 2).unwrap_or(u32::MAX) {
-        write(TurnRecord::UserMessage { message: Message::user(&words), origin: Origin::Prompt })?;
+        write(TurnRecord::UserMessage {
+            message: Message::user(&words),
+            origin: Origin::Prompt,
+            mail: Vec::new(),
+        })?;
         let message = Message { role: Role::Assistant, parts: vec![Part::Text { text: words.clone() }] };
         write(TurnRecord::ModelTurn {
             turn,

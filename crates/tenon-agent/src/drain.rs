@@ -16,8 +16,8 @@ use tenon_tools::{Notice, Schedules, StoppedBy, TaskEvent, Tasks, UtcClock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::Emitter;
 use crate::run_state::Run;
+use crate::{Emitter, Mailbox};
 
 /// How long a run may spend waiting for agents and schedules, unless settings say otherwise.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
@@ -39,6 +39,8 @@ pub struct Background {
     pub wait: Duration,
     /// How long the end of the run waits for stopped work to end.
     pub shutdown: Duration,
+    /// Where agents that work beside this one leave word for it.
+    pub mailbox: Option<Arc<dyn Mailbox>>,
     pub(crate) news: Arc<News>,
     /// The news of background agents, by task: where messages to them go.
     pub(crate) agents: Arc<Mutex<HashMap<String, Arc<News>>>>,
@@ -54,6 +56,7 @@ impl Background {
             schedules,
             wait,
             shutdown: DEFAULT_SHUTDOWN,
+            mailbox: None,
             news: Arc::default(),
             agents: Arc::default(),
             door: Arc::new(AtomicBool::new(true)),
@@ -252,15 +255,51 @@ impl Run<'_> {
     /// Tells the model what happened since its last turn, in one message.
     pub(crate) async fn tell_news(&mut self) -> Result<(), Failure> {
         self.take_in_tasks();
-        let Some((told, unseen)) = self.agent.background.news.take() else { return Ok(()) };
-        for text in unseen {
-            self.emitter.emit(EventKind::UserMessage { text, origin: Origin::Notice });
+        if self.tells_again() {
+            return Ok(());
         }
-        self.tell(Message::user(told), Origin::Notice).await
+        if let Some((told, unseen)) = self.agent.background.news.take() {
+            for text in unseen {
+                self.emitter.emit(EventKind::UserMessage { text, origin: Origin::Notice });
+            }
+            self.tell(Message::user(told), Origin::Notice).await?;
+        }
+        self.tell_mail().await
     }
 
     /// The model has nothing more to do. Is there news for it, now or within the time for waiting?
     pub(crate) async fn hears_more(&mut self) -> bool {
+        if self.heard_more() {
+            return true;
+        }
+        self.hears_of_tasks().await || self.has_mail().await
+    }
+
+    /// Nobody listens from here on, unless something comes while the ears are being closed.
+    pub(crate) async fn hears_no_more(&mut self) -> bool {
+        loop {
+            if self.closes_ears() {
+                return true;
+            }
+            if self.hears_more().await {
+                return false;
+            }
+        }
+    }
+
+    fn closes_ears(&self) -> bool {
+        let background = &self.agent.background;
+        if !background.news.close() {
+            return false;
+        }
+        let is_closed = background.mailbox.as_ref().is_none_or(|mailbox| mailbox.close());
+        if !is_closed {
+            background.news.open();
+        }
+        is_closed
+    }
+
+    async fn hears_of_tasks(&mut self) -> bool {
         let background = &self.agent.background;
         let stop = self.agent.stop.cancel();
         loop {

@@ -26,6 +26,7 @@ mod hooked;
 mod leave;
 mod limits;
 mod lineage;
+mod mailbox;
 mod payload_words;
 mod plan_batch;
 mod repeated_call;
@@ -54,6 +55,7 @@ pub use history::{
 pub use hooked::SessionEnd;
 pub use limits::{Cap, Limits, SetBy};
 pub use lineage::Lineage;
+pub use mailbox::{Mail, Mailbox};
 pub use plan_batch::{Judgement, Step, plan_batch};
 pub use replay::Replay;
 pub use schema_mode::SchemaMode;

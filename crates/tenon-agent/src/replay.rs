@@ -9,7 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use tenon_core::{
-    Cost, FinishReason, Message, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, TurnRecord, Usage,
+    Cost, FinishReason, Message, Origin, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, TurnRecord, Usage,
 };
 
 use crate::fold::Turn;
@@ -20,17 +20,16 @@ use crate::run_state::Run;
 /// The records of a run that goes on here, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
-    /// What the model said, and where the conversation was replaced by a shorter one.
+    /// What the model said and was told, and where the conversation was replaced by a shorter one.
     answers: VecDeque<Answer>,
     calls: HashMap<String, Call>,
-    /// How often the model was told something.
-    told: usize,
 }
 
 #[derive(Clone, Debug)]
 enum Answer {
     Turn { model: String, message: Message, usage: Usage, finish: FinishReason },
     Compacted(Vec<Message>),
+    Told { message: Message, origin: Origin, is_mail: bool },
 }
 
 #[derive(Clone, Debug)]
@@ -44,7 +43,10 @@ impl Replay {
         let mut replay = Replay::default();
         for record in records {
             match record {
-                TurnRecord::UserMessage { .. } => replay.told += 1,
+                TurnRecord::UserMessage { message, origin, mail } => {
+                    let is_mail = !mail.is_empty();
+                    replay.answers.push_back(Answer::Told { message, origin, is_mail });
+                }
                 TurnRecord::ModelTurn { model, message, usage, finish, .. } => {
                     replay.answers.push_back(Answer::Turn { model, message, usage, finish });
                 }
@@ -67,19 +69,24 @@ impl Replay {
     /// Whether the record stands there already.
     pub(crate) fn has(&mut self, record: &TurnRecord) -> bool {
         match record {
-            TurnRecord::UserMessage { .. } => {
-                let known = self.told > 0;
-                self.told = self.told.saturating_sub(1);
-                known
-            }
             TurnRecord::ToolStarted { call_id, .. } => self.calls.contains_key(call_id),
             TurnRecord::ToolFinished { result, .. } => {
                 matches!(self.calls.get(&result.call_id), Some(Call::Done(_)))
             }
-            TurnRecord::ModelTurn { .. }
+            TurnRecord::UserMessage { .. }
+            | TurnRecord::ModelTurn { .. }
             | TurnRecord::Compacted { .. }
             | TurnRecord::Stopped { .. }
             | TurnRecord::Withdrawn => false,
+        }
+    }
+
+    /// What the model was told at this place, if anything.
+    pub(crate) fn told(&mut self) -> Option<Message> {
+        let Some(Answer::Told { .. }) = self.answers.front() else { return None };
+        match self.answers.pop_front() {
+            Some(Answer::Told { message, .. }) => Some(message),
+            _ => None,
         }
     }
 
@@ -114,6 +121,30 @@ impl Run<'_> {
         metrics.cost.add(cost);
         self.model = model;
         Some(Turn { message, usage, finish })
+    }
+
+    /// Tells what came from elsewhere in its old place. Whether the past is still being gone through: news waits until then.
+    pub(crate) fn tells_again(&mut self) -> bool {
+        if self.replay.answers.is_empty() {
+            return false;
+        }
+        while let Some(Answer::Told { origin: Origin::Notice, .. }) = self.replay.answers.front() {
+            if let Some(message) = self.replay.told() {
+                self.add_told(message, Origin::Notice);
+            }
+        }
+        true
+    }
+
+    /// Whether there was something to go on with when the model had nothing more to do.
+    pub(crate) fn heard_more(&mut self) -> bool {
+        match self.replay.answers.front() {
+            Some(Answer::Told { origin: Origin::Notice, is_mail, .. }) => {
+                self.woken += u32::from(*is_mail);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Whether room need not be made here: it was, or the turn that follows was taken without.

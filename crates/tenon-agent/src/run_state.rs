@@ -50,6 +50,8 @@ pub(crate) struct Run<'a> {
     pub(crate) warnings: Vec<String>,
     /// Time spent waiting for background work with nothing else to do.
     pub(crate) waited: Duration,
+    /// How often mail made it go on when it had nothing more to do.
+    pub(crate) woken: u32,
     /// The terminal tool as it is offered.
     terminal_spec: Option<Arc<ToolSpec>>,
     /// The terminal tool's name, unless a rule removed it.
@@ -108,6 +110,7 @@ impl<'a> Run<'a> {
             batch: Batch::default(),
             warnings: agent.warnings.clone(),
             waited: Duration::ZERO,
+            woken: 0,
             context: Context::new(),
             terminal_spec: terminal.map(terminal_spec).map(Arc::new),
             terminal: terminal.map(|contract| contract.tool),
@@ -140,13 +143,23 @@ impl<'a> Run<'a> {
 
     /// Adds what the model is told next, kept before it is sent.
     pub(crate) async fn tell(&mut self, message: Message, origin: Origin) -> Result<(), Failure> {
-        self.journal(TurnRecord::UserMessage { message: message.clone(), origin }).await?;
+        if let Some(before) = self.replay.told() {
+            // What the run itself says is made anew; what came from elsewhere is only known from the record.
+            self.add_told(if origin == Origin::Notice { before } else { message }, origin);
+            return Ok(());
+        }
+        self.journal(TurnRecord::UserMessage { message: message.clone(), origin, mail: Vec::new() }).await?;
+        self.add_told(message, origin);
+        Ok(())
+    }
+
+    /// What the model is told is part of the conversation from here on.
+    pub(crate) fn add_told(&mut self, message: Message, origin: Origin) {
         match (&mut self.prompted, origin) {
             (prompted, Origin::Prompt) => *prompted = Some(Prompted::by(&mut self.history, message)),
             (Some(prompted), _) => prompted.tell(&mut self.history, message),
             (None, _) => tell(&mut self.history, message),
         }
-        Ok(())
     }
 
     /// What the model said is part of the conversation from here on.

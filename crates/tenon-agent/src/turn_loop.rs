@@ -129,10 +129,11 @@ impl Run<'_> {
                 if self.hears_more().await {
                     continue;
                 }
-                match self.finish_without_calls().await? {
-                    Some(success) if self.agent.background.news.close() => return Ok(success),
-                    Some(_) | None => continue,
+                let Some(success) = self.finish_without_calls().await? else { continue };
+                if self.hears_no_more().await {
+                    return Ok(success);
                 }
+                continue;
             }
             if let Some(success) = self.carry_out(&calls, turn.finish).await? {
                 return Ok(success);

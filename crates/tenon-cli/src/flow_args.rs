@@ -105,7 +105,8 @@ pub struct FlowRunArgs {
     /// Keep nothing of the run on disk: it cannot be resumed
     #[arg(long, help_heading = "Workflow")]
     pub no_journal: bool,
-    #[arg(long, hide = true)]
+    /// Let an agent of its own listen, pass messages on and sum up; it costs requests
+    #[arg(long, help_heading = "Workflow")]
     pub coordinator: bool,
     #[command(flatten)]
     pub run: Box<RunArgs>,

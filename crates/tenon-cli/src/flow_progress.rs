@@ -163,6 +163,30 @@ impl Progress {
                 };
                 self.say(&mut state, &format!("warning: {}{}{again}", of_step(step), error.error.message));
             }
+            FlowEventData::MessageSent(sent) if self.reporter.level == Level::Verbose => {
+                self.say(&mut state, &format!("{}wrote {} to {}", of_step(step), sent.id, sent.to));
+            }
+            FlowEventData::AgentInboxDrain(read) if self.reporter.level == Level::Verbose => {
+                self.say(&mut state, &format!("{}read {} from {}", of_step(step), read.id, read.from));
+            }
+            FlowEventData::MessageDropped(dropped) => {
+                let reason = dropped.reason.name();
+                let text =
+                    format!("{}{} to {} was not read: {reason}", of_step(step), dropped.id, dropped.to);
+                self.say(&mut state, &format!("warning: {text}"));
+            }
+            FlowEventData::CoordinatorNarration(told) => {
+                self.say(&mut state, &format!("coordinator: {}", told.text));
+            }
+            FlowEventData::CoordinatorSynthesis(told) => {
+                self.say(&mut state, &format!("coordinator: {}", told.summary));
+            }
+            FlowEventData::MessageSent(_)
+            | FlowEventData::AgentInboxDrain(_)
+            | FlowEventData::AgentIdle(_)
+            | FlowEventData::AgentWake(_)
+            | FlowEventData::MaxWakeCyclesWarning(_)
+            | FlowEventData::CoordinatorInboxMessage(_) => {}
             FlowEventData::WorkflowEnd(report) => self.end(&mut state, report),
             FlowEventData::PlanReady(_) | FlowEventData::Output(_) => {}
         }

@@ -410,6 +410,7 @@ async fn prepare(
         fail_on_denied: args.fail_on_denied,
         trace: around.telemetry.trace(),
         sink: around.telemetry.watch(Arc::new(NoSink)),
+        coordination: asked.coordination,
     };
     let (reporter, stop) = (around.reporter, around.stop.clone());
     let planned = Rest { ending, hooks: agent.hooks, recorder, reporter, stop, scratch, _registry: registry };

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use tenon_flow::Coordination;
+
 use crate::args::{InputFormat, OutputFormat, RunArgs, StdinMode, Switch};
 use crate::dialect::Hints;
 use crate::flow_args::{FlowResumeArgs, FlowRunArgs};
@@ -22,6 +24,7 @@ pub struct Asked {
     pub run_id: Option<String>,
     pub keep: Keep,
     pub max_concurrency: Option<u32>,
+    pub coordination: Coordination,
     pub format: OutputFormat,
     /// Without the words.
     pub run: RunArgs,
@@ -85,9 +88,6 @@ pub fn take_apart(
 ) -> Result<Asked, UsageError> {
     let FlowRunArgs { input, inputs, run_id, max_concurrency, no_journal, coordinator, run } = args;
     let mut run = *run;
-    if coordinator {
-        return Err(UsageError::new("`--coordinator` is not in this version"));
-    }
     if let Some(id) = &run_id {
         check_run_id(id)?;
     }
@@ -109,7 +109,20 @@ pub fn take_apart(
     words.retain(|word| word != "-");
     let (task, context) = task(words)?;
     check_rest(&run)?;
-    Ok(Asked { task, context, reads_stdin, input, inputs, run_id, keep, max_concurrency, format, run })
+    let coordination = if coordinator { Coordination::On } else { Coordination::Off };
+    Ok(Asked {
+        task,
+        context,
+        reads_stdin,
+        input,
+        inputs,
+        run_id,
+        keep,
+        max_concurrency,
+        coordination,
+        format,
+        run,
+    })
 }
 
 const RESUME: &str = "tenon flow resume";

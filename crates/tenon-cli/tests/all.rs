@@ -51,6 +51,8 @@ mod flow_exit_codes;
 mod flow_limits;
 #[path = "all/flow_manners.rs"]
 mod flow_manners;
+#[path = "all/flow_messages.rs"]
+mod flow_messages;
 #[path = "all/flow_run.rs"]
 mod flow_run;
 #[path = "all/flow_submit_result.rs"]

@@ -155,6 +155,8 @@ pub enum TurnRecord {
     UserMessage {
         message: Message,
         origin: Origin,
+        /// Which messages of other agents it holds.
+        mail: Vec<String>,
     },
     ModelTurn {
         turn: u32,

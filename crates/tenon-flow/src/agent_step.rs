@@ -20,15 +20,19 @@ use tenon_core::{
 use tenon_tools::{Offered, Permissions, Registry};
 
 use crate::context_files::{FileContent, read_context_files};
+use crate::coordinator::Coordinator;
 use crate::event::{FlowEmitter, MessageLevel};
 use crate::isolation::{Before, FolderTools, Kept, WORKTREE, Worktree, Worktrees};
 use crate::prompt::{PromptParts, prompt};
+use crate::shared::Shared;
+use crate::signal::Signals;
 use crate::step_events::{self, StepSink};
 use crate::tool_aliases::{VERSION_1_TOOLS, own_name};
 use crate::traced::Traced;
 use crate::{
-    AgentRequest, JsonText, LoadedAgent, LoadedWorkflow, ModelWish, Notice, Purpose, Spent, StepError,
-    StepErrorClass, StepKey, StepOutcome, StepOutput, StepRunner, ToolChoice, Turns, included,
+    AgentRequest, Coordination, JsonText, LoadedAgent, LoadedWorkflow, ModelWish, Notice, Purpose, Spent,
+    StepError, StepErrorClass, StepKey, StepOutcome, StepOutput, StepRunner, ToolChoice, Turns,
+    WorkflowStatus, included,
 };
 
 /// What is said of a step that had to submit a result and did not. Other programs match on it.
@@ -36,7 +40,7 @@ pub const NEVER_SUBMITTED: &str = "resultSchema defined but submit_result never 
 /// Reminders for a model that stops without submitting.
 const NUDGES: u32 = 1;
 /// The name of an agent without one, for hooks.
-const ANONYMOUS: &str = "default";
+pub(crate) const ANONYMOUS: &str = "default";
 /// Between the texts of two turns.
 const BETWEEN_TURNS: &str = "\n\n";
 
@@ -67,6 +71,7 @@ pub struct StepParts {
     pub trace: Option<TraceContext>,
     /// Where the agents' own events go besides: telemetry.
     pub sink: Arc<dyn EventSink>,
+    pub coordination: Coordination,
 }
 
 /// Runs the agents of a workflow.
@@ -74,12 +79,28 @@ pub struct AgentSteps {
     flow: Arc<LoadedWorkflow>,
     parts: StepParts,
     events: Arc<FlowEmitter>,
+    shared: Shared,
 }
 
 impl AgentSteps {
-    pub fn new(flow: Arc<LoadedWorkflow>, parts: StepParts, events: Arc<FlowEmitter>) -> AgentSteps {
+    pub fn new(
+        flow: Arc<LoadedWorkflow>,
+        parts: StepParts,
+        events: Arc<FlowEmitter>,
+        signals: &Signals,
+    ) -> AgentSteps {
         parts.registry.answer_to(&VERSION_1_TOOLS);
-        AgentSteps { flow, parts, events }
+        let shared = Shared::new(&flow, &events, signals, parts.coordination);
+        AgentSteps { flow, parts, events, shared }
+    }
+
+    pub(crate) fn coordinator(&self) -> Option<&Arc<Coordinator>> {
+        self.shared.coordinator.as_ref()
+    }
+
+    /// The run is over: what was not read is dropped.
+    pub(crate) async fn end(&self, status: WorkflowStatus) {
+        self.shared.end(status).await;
     }
 
     async fn run_step(
@@ -97,7 +118,7 @@ impl AgentSteps {
         let sink = Arc::new(StepSink::new(
             Arc::clone(&self.events),
             Arc::clone(&self.parts.sink),
-            request.step_id.clone(),
+            Some(request.step_id.clone()),
             request.agent.name.clone(),
             key.to_string(),
         ));
@@ -222,6 +243,7 @@ impl AgentSteps {
         if let Some(subagents) = parts.subagents.as_ref().filter(|_| wants_helpers(agent)) {
             subagents.offer_to(&mut assigned);
         }
+        self.shared.offer(request, agent, &mut assigned);
         let outcome = run(assigned, Arc::clone(sink) as Arc<dyn EventSink>).await.outcome;
         let ended = Ended {
             outcome: &outcome,
@@ -229,7 +251,7 @@ impl AgentSteps {
             has_contract,
             is_cancelled: cancel.is_cancelled(),
         };
-        ended.into_step(sink)
+        self.shared.after(request, ended.into_step(sink), has_contract).await
     }
 
     fn workplace(&self, worktree: Option<&Worktree<'_>>) -> Result<(Folder, Permissions), Failure> {
@@ -279,6 +301,7 @@ impl StepRunner for AgentSteps {
     }
 
     fn tell(&self, notice: Notice) {
+        self.shared.hear(&notice);
         step_events::tell(&self.events, notice);
     }
 }
@@ -360,7 +383,7 @@ fn failed(error: StepError) -> StepOutcome {
 }
 
 /// The tools that an agent lists, where it lists any.
-fn listed(agent: Option<&Arc<LoadedAgent>>) -> Option<&Vec<String>> {
+pub(crate) fn listed(agent: Option<&Arc<LoadedAgent>>) -> Option<&Vec<String>> {
     match agent.map(|agent| &agent.spec.tools) {
         Some(ToolChoice::Only(names)) => Some(names),
         Some(ToolChoice::All) | None => None,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tenon_tools::{Forbidden, Permissions, Registry};
 
+use crate::shared::SHARED_TOOLS;
 use crate::tool_aliases::own_name;
 use crate::{LoadedAgent, LoadedStep, LoadedWorkflow, LoopKind, ModelPrice, StepBody, ToolChoice};
 
@@ -33,7 +34,9 @@ pub fn unusable_tools(
         let ToolChoice::Only(names) = &agent.spec.tools else { return };
         let unwanted =
             |name: &str| agent.spec.disallowed_tools.iter().any(|other| own_name(other) == own_name(name));
-        for tool in names.iter().filter(|name| !unwanted(name)) {
+        // What agents of a workflow have in common is there whatever the run has.
+        let is_shared = |name: &str| SHARED_TOOLS.contains(&name);
+        for tool in names.iter().filter(|name| !unwanted(name) && !is_shared(name)) {
             if let Some(Forbidden { reason, hint }) = why_not(own_name(tool), registry, permissions) {
                 let (step, agent) = (step.to_owned(), agent.name.clone());
                 found.push(UnusableTool { step, agent, tool: tool.clone(), reason, hint });

@@ -13,6 +13,10 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tenon_core::{BoxFut, Timestamp};
 
+use crate::message::{
+    AgentIdle, AgentInboxDrain, AgentWake, CoordinatorInboxMessage, CoordinatorNarration,
+    CoordinatorSynthesis, MaxWakeCyclesWarning, MessageDropped, MessageSent,
+};
 use crate::report::{ErrorReport, Report, StepReport, Tokens};
 use crate::{JsonText, StepStatus};
 
@@ -48,6 +52,15 @@ pub enum FlowEventData {
     Output(Output),
     Message(MessageData),
     Error(ErrorData),
+    MessageSent(MessageSent),
+    MessageDropped(MessageDropped),
+    AgentInboxDrain(AgentInboxDrain),
+    AgentIdle(AgentIdle),
+    AgentWake(AgentWake),
+    MaxWakeCyclesWarning(MaxWakeCyclesWarning),
+    CoordinatorInboxMessage(CoordinatorInboxMessage),
+    CoordinatorNarration(CoordinatorNarration),
+    CoordinatorSynthesis(CoordinatorSynthesis),
 }
 
 impl FlowEventData {
@@ -67,6 +80,15 @@ impl FlowEventData {
             FlowEventData::Output(_) => "output",
             FlowEventData::Message(_) => "message",
             FlowEventData::Error(_) => "error",
+            FlowEventData::MessageSent(_) => "message_sent",
+            FlowEventData::MessageDropped(_) => "message_dropped",
+            FlowEventData::AgentInboxDrain(_) => "agent_inbox_drain",
+            FlowEventData::AgentIdle(_) => "agent_idle",
+            FlowEventData::AgentWake(_) => "agent_wake",
+            FlowEventData::MaxWakeCyclesWarning(_) => "max_wake_cycles_warning",
+            FlowEventData::CoordinatorInboxMessage(_) => "coordinator_inbox_message",
+            FlowEventData::CoordinatorNarration(_) => "coordinator_narration",
+            FlowEventData::CoordinatorSynthesis(_) => "coordinator_synthesis",
         }
     }
 }
@@ -267,6 +289,15 @@ impl Serialize for FlowEvent {
             FlowEventData::Output(data) => map.serialize_entry("data", data),
             FlowEventData::Message(data) => map.serialize_entry("data", data),
             FlowEventData::Error(data) => map.serialize_entry("data", data),
+            FlowEventData::MessageSent(data) => map.serialize_entry("data", data),
+            FlowEventData::MessageDropped(data) => map.serialize_entry("data", data),
+            FlowEventData::AgentInboxDrain(data) => map.serialize_entry("data", data),
+            FlowEventData::AgentIdle(data) => map.serialize_entry("data", data),
+            FlowEventData::AgentWake(data) => map.serialize_entry("data", data),
+            FlowEventData::MaxWakeCyclesWarning(data) => map.serialize_entry("data", data),
+            FlowEventData::CoordinatorInboxMessage(data) => map.serialize_entry("data", data),
+            FlowEventData::CoordinatorNarration(data) => map.serialize_entry("data", data),
+            FlowEventData::CoordinatorSynthesis(data) => map.serialize_entry("data", data),
         }?;
         map.end()
     }
@@ -289,6 +320,15 @@ pub fn events_schema() -> Value {
         ("output", reference::<Output>(&mut generator)),
         ("message", reference::<MessageData>(&mut generator)),
         ("error", reference::<ErrorData>(&mut generator)),
+        ("message_sent", reference::<MessageSent>(&mut generator)),
+        ("message_dropped", reference::<MessageDropped>(&mut generator)),
+        ("agent_inbox_drain", reference::<AgentInboxDrain>(&mut generator)),
+        ("agent_idle", reference::<AgentIdle>(&mut generator)),
+        ("agent_wake", reference::<AgentWake>(&mut generator)),
+        ("max_wake_cycles_warning", reference::<MaxWakeCyclesWarning>(&mut generator)),
+        ("coordinator_inbox_message", reference::<CoordinatorInboxMessage>(&mut generator)),
+        ("coordinator_narration", reference::<CoordinatorNarration>(&mut generator)),
+        ("coordinator_synthesis", reference::<CoordinatorSynthesis>(&mut generator)),
     ];
     let lines: Vec<Value> = types.into_iter().map(|(name, data)| line(name, &data)).collect();
     let definitions = generator.take_definitions(true);

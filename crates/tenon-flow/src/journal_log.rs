@@ -8,6 +8,7 @@ use tenon_core::{BoxFut, Models, Secrets, Timestamp};
 
 use crate::journal::{Entry, JournalError, Lease, NewDocument, RowKind};
 use crate::past::{Due, Past, Scheduled, request_hash};
+use crate::signal::{Signal, SignalJournal, Signals};
 use crate::step_log::{Begun, StepLog, Turns};
 use crate::turn_rows::TurnRows;
 use crate::{Completion, LoadedWorkflow, Spent, StepKey, StepOutcome, StepRequest};
@@ -138,5 +139,33 @@ impl StepLog for JournalLog {
 
     fn dropped(&self) -> Vec<(StepKey, Spent)> {
         self.past.spent.clone()
+    }
+
+    fn signals(&self) -> Signals {
+        Signals {
+            records: self.past.signals.clone(),
+            mail_told: self.past.mail_told(),
+            ended: self.past.completed_steps(),
+            journal: Arc::new(SignalRows { lease: Arc::clone(&self.lease), secrets: self.secrets.clone() }),
+        }
+    }
+}
+
+/// Keeps what happens beside the steps' turns.
+struct SignalRows {
+    lease: Arc<Lease>,
+    secrets: Secrets,
+}
+
+impl SignalJournal for SignalRows {
+    fn write(&self, signals: Vec<Signal>) -> BoxFut<'static, Result<(), String>> {
+        let entry = |signal| {
+            let payload = serde_json::to_string(&signal).map_err(|error| error.to_string())?;
+            let (key, payload) = (Signal::ROW_KEY.to_owned(), self.secrets.hide(&payload).into_owned());
+            Ok(Entry { key, kind: RowKind::Signal, at: Timestamp::now(), payload })
+        };
+        let entries: Result<Vec<Entry>, String> = signals.into_iter().map(entry).collect();
+        let lease = Arc::clone(&self.lease);
+        Box::pin(async move { lease.append(entries?).await.map_err(|error| error.to_string()) })
     }
 }

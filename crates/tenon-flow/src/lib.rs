@@ -5,9 +5,12 @@
 //! and `load.rs` (everything resolved and compiled). `cel.rs` holds the expressions. Then `interpreter.rs` (what happens
 //! next, a pure function of what has happened), `port.rs` (what it asks for) and `local_run.rs` (who does it).
 
+mod addressee;
 mod agent_step;
 mod cel;
 mod context_files;
+mod coordinator;
+mod coordinator_tools;
 mod declared_tools;
 mod diagnostic;
 mod document;
@@ -25,12 +28,15 @@ mod journal;
 mod journal_log;
 mod load;
 mod local_run;
+mod message;
+mod message_tools;
 mod node;
 mod notice;
 mod parse;
 mod past;
 mod pinned;
 mod port;
+mod post;
 mod prompt;
 mod record;
 mod references;
@@ -38,6 +44,9 @@ mod report;
 mod retell;
 mod run;
 mod run_view;
+mod shared;
+mod shared_memory;
+mod signal;
 mod step_events;
 mod step_key;
 mod step_log;
@@ -53,6 +62,7 @@ mod yaml_text;
 pub use agent_step::{AgentSteps, NEVER_SUBMITTED, StepModels, StepParts};
 pub use cel::{CelError, CelSyntax, Expression, MAX_EXPRESSION_BYTES, Scope, StepView};
 pub use context_files::{ContextFile, FileContent, read_context_files};
+pub use coordinator::{Coordinated, Coordination};
 pub use declared_tools::{UnusableTool, each_model, each_price, unusable_tools};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use document::{
@@ -86,6 +96,10 @@ pub use load::{
     StepBody, load, load_pinned, load_text,
 };
 pub use local_run::{CANCEL_GRACE, run_in_memory, run_locally};
+pub use message::{
+    Address, AgentIdle, AgentInboxDrain, AgentWake, CoordinatorInboxMessage, CoordinatorNarration,
+    CoordinatorSynthesis, DropReason, Letter, MaxWakeCyclesWarning, MessageDropped, MessageSent, MessageType,
+};
 pub use notice::{Notice, Started, StepKind};
 pub use parse::parse;
 pub use past::{Again, Given, Past};
@@ -100,9 +114,10 @@ pub use record::{
     WorkflowOutcome, WorkflowStatus,
 };
 pub use references::{RefError, confined};
-pub use report::{ErrorReport, Report, StepReport, StepReports, Tokens};
+pub use report::{CoordinatorReport, ErrorReport, Report, StepReport, StepReports, Tokens};
 pub use run::{CannotRun, FlowRun, StopRun, run, show_again};
 pub use run_view::{AttemptView, CallView, RunStep, RunView, TurnView, ViewStatus};
+pub use signal::{Signal, SignalJournal, Signals};
 pub use step_key::{InvalidStepKey, Role, Segment, StepKey};
 pub use step_log::{Begun, NoLog, StepLog, Turns};
 pub use template::Template;

@@ -14,6 +14,7 @@ use tenon_core::{Cost, Models, Timestamp, TurnRecord, Usage};
 
 use crate::journal::{Entry, JournalError, Revision, RowKind, RunState, StoredRun};
 use crate::retell::{Listener, retell};
+use crate::signal::Signal;
 use crate::{
     Completion, JsonText, LoadedWorkflow, Notice, Role, RunLimits, RunSpec, Segment, Spent, StepErrorClass,
     StepKey, StepOutcome, StepRequest, WorkflowOutcome, WorkflowStatus, included, turn_rows,
@@ -29,6 +30,8 @@ pub struct Past {
     /// Sleeps.
     pub(crate) due: HashMap<StepKey, Due>,
     pub(crate) began: HashMap<StepKey, Timestamp>,
+    /// What happened beside the steps' turns.
+    pub(crate) signals: Vec<Signal>,
     /// What earlier attempts had cost whose rows are gone.
     pub(crate) spent: Vec<(StepKey, Spent)>,
     /// The last moment of which anything is known, in milliseconds.
@@ -113,6 +116,10 @@ impl Past {
             let entry = &row.entry;
             past.last = past.last.max(entry.at.0);
             if entry.kind == RowKind::Signal {
+                // Rows of other names are somebody else's.
+                if entry.key == Signal::ROW_KEY {
+                    past.signals.push(read(&entry.payload).map_err(damaged)?);
+                }
                 continue;
             }
             let key: StepKey = entry.key.parse().map_err(|error| damaged(format!("{error}")))?;
@@ -139,6 +146,22 @@ impl Past {
             }
         }
         Ok(past)
+    }
+
+    /// Messages that stand in a conversation that holds.
+    pub(crate) fn mail_told(&self) -> HashSet<String> {
+        let mail = |record: &TurnRecord| match record {
+            TurnRecord::UserMessage { mail, .. } => mail.clone(),
+            _ => Vec::new(),
+        };
+        self.turns.values().flatten().flat_map(mail).collect()
+    }
+
+    pub(crate) fn completed_steps(&self) -> HashSet<String> {
+        let done = |(_, (_, completion)): &(&StepKey, &(u64, Completion))| {
+            matches!(completion.outcome, StepOutcome::Completed(_))
+        };
+        self.ended.iter().filter(done).map(|(key, _)| key.step_id()).collect()
     }
 
     /// How many steps need not be run again.
@@ -172,7 +195,8 @@ impl Past {
             .chain(self.asked.keys())
             .chain(self.due.keys())
             .chain(self.turns.keys())
-            .filter(|key| !kept.contains(*key))
+            // The coordinator hears of any document.
+            .filter(|key| !kept.contains(*key) && key.role() != Role::Coordinator)
             .cloned()
             .collect();
         let parents = self.parents();

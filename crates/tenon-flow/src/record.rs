@@ -11,6 +11,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tenon_core::{ErrorClass, RawJson, Usage};
 
+use crate::Coordinated;
+
 /// A JSON value as its text, shared: numbers and keys stay as the model wrote them, and a thousand items that see
 /// the same upstream result do not copy it.
 #[derive(Clone, Debug)]
@@ -361,6 +363,8 @@ pub struct WorkflowOutcome {
     pub duration_ms: u64,
     /// Why it did not complete: the run's own reason, else that of the first step that failed.
     pub error: Option<StepError>,
+    /// What the coordinator came to, where there was one. Its spending is in `spent`.
+    pub coordinator: Option<Coordinated>,
 }
 
 impl WorkflowOutcome {

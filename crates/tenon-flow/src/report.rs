@@ -10,7 +10,9 @@ use serde_json::Value;
 use tenon_core::{Failure, Usage};
 
 use crate::event::{SCHEMA_VERSION, StatusName};
-use crate::{Answer, JsonText, Spent, StepError, StepRecord, StepStatus, WorkflowOutcome, WorkflowStatus};
+use crate::{
+    Answer, Coordinated, JsonText, Spent, StepError, StepRecord, StepStatus, WorkflowOutcome, WorkflowStatus,
+};
 
 /// What came of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -31,6 +33,28 @@ pub struct Report {
     pub total_cost_usd: Option<f64>,
     pub duration_ms: u64,
     pub error: Option<ErrorReport>,
+    /// With `--coordinator`. What it used is part of the run's `usage` and cost.
+    pub coordinator: Option<CoordinatorReport>,
+}
+
+/// What the coordinator came to.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CoordinatorReport {
+    /// Its last word, if it had one.
+    pub summary: Option<String>,
+    pub usage: Tokens,
+    /// Dollars; `null` when the price of its model is not known.
+    pub cost: Option<f64>,
+    /// Requests to its model.
+    pub turns: u32,
+}
+
+impl From<&Coordinated> for CoordinatorReport {
+    fn from(coordinated: &Coordinated) -> CoordinatorReport {
+        let Spent { usage, cost_usd, turns } = coordinated.spent;
+        CoordinatorReport { summary: coordinated.summary.clone(), usage: usage.into(), cost: cost_usd, turns }
+    }
 }
 
 impl Report {
@@ -46,6 +70,7 @@ impl Report {
             total_cost_usd: outcome.spent.cost_usd,
             duration_ms: outcome.duration_ms,
             error: outcome.error.as_ref().map(ErrorReport::from),
+            coordinator: outcome.coordinator.as_ref().map(CoordinatorReport::from),
         }
     }
 
@@ -65,6 +90,7 @@ impl Report {
                 message: failure.message.clone(),
                 hint: failure.hint.clone(),
             }),
+            coordinator: None,
         }
     }
 }

@@ -21,9 +21,9 @@ use crate::past::Past;
 use crate::retell::{Listener, retell};
 use crate::traced::Traced;
 use crate::{
-    AgentSteps, FlowSink, JsonText, LoadedWorkflow, ModelWish, NoLog, Notice, Report, RunSpec, StepKey,
-    StepLog, StepModels, StepParts, StepRequest, WorkflowOutcome, WorkflowStatus, run_locally, step_events,
-    with_defaults,
+    AgentSteps, Coordination, FlowSink, JsonText, LoadedWorkflow, ModelWish, NoLog, Notice, Report, RunSpec,
+    StepKey, StepLog, StepModels, StepParts, StepRequest, StepRunner, WorkflowOutcome, WorkflowStatus,
+    coordinator, run_locally, step_events, with_defaults,
 };
 
 /// The share of a model's context that may fill before older turns are summed up.
@@ -41,7 +41,7 @@ pub struct StopRun {
 /// Runs a workflow to its end. The first event is `plan_ready`, the last `workflow_end`.
 pub async fn run(
     spec: RunSpec,
-    parts: StepParts,
+    mut parts: StepParts,
     events: Arc<FlowEmitter>,
     log: Arc<dyn StepLog>,
     stop: StopRun,
@@ -49,8 +49,19 @@ pub async fn run(
     let flow = Arc::clone(&spec.workflow);
     begin(&flow, &events, log.has_begun(&spec.place));
     let traced = Traced::begin(&parts);
-    let steps = Arc::new(AgentSteps::new(flow, parts, Arc::clone(&events)));
-    let mut outcome = run_locally(spec, steps, log, stop.stop.cancel().clone(), stop.kill).await;
+    if !log.turns(&coordinator::key(events.run_id())).records.is_empty() {
+        // It was asked for when the run began.
+        parts.coordination = Coordination::On;
+    }
+    let steps = Arc::new(AgentSteps::new(flow, parts.clone(), Arc::clone(&events), &log.signals()));
+    let runner = Arc::clone(&steps) as Arc<dyn StepRunner>;
+    let cancel = stop.stop.cancel().clone();
+    let running = run_locally(spec, runner, Arc::clone(&log), cancel, stop.kill);
+    let mut outcome = match steps.coordinator() {
+        None => running.await,
+        Some(coordinator) => coordinator.beside(running, &parts, &*log, &events).await,
+    };
+    steps.end(outcome.status).await;
     if let (WorkflowStatus::Cancelled, Some(reason)) = (outcome.status, stop.stop.reason()) {
         outcome.error = Some(as_step_error(reason));
     }
@@ -124,6 +135,7 @@ pub struct FlowRun {
     sink: Arc<dyn FlowSink>,
     log: Arc<dyn StepLog>,
     stop: StopRun,
+    coordination: Coordination,
 }
 
 /// What keeps a run from beginning.
@@ -160,6 +172,7 @@ impl FlowRun {
             sink: Arc::new(NoFlowSink),
             log: Arc::new(NoLog),
             stop: StopRun::default(),
+            coordination: Coordination::Off,
         }
     }
 
@@ -217,6 +230,13 @@ impl FlowRun {
         self
     }
 
+    /// An agent beside the steps that passes messages on and sums up; it costs requests of its own.
+    #[must_use]
+    pub fn coordination(mut self, coordination: Coordination) -> FlowRun {
+        self.coordination = coordination;
+        self
+    }
+
     #[must_use]
     pub fn stop(mut self, stop: StopRun) -> FlowRun {
         self.stop = stop;
@@ -262,6 +282,7 @@ impl FlowRun {
             fail_on_denied: false,
             trace: None,
             sink: Arc::new(NoSink),
+            coordination: self.coordination,
         };
         let events = Arc::new(FlowEmitter::new(&self.run_id, self.sink));
         let spec = RunSpec::new(self.workflow, &self.run_id, inputs);

@@ -391,7 +391,7 @@ fn attempts(
 impl AttemptView {
     fn see(&mut self, record: TurnRecord, at: Timestamp) {
         match record {
-            TurnRecord::UserMessage { message, origin: Origin::Prompt } if self.prompt.is_none() => {
+            TurnRecord::UserMessage { message, origin: Origin::Prompt, .. } if self.prompt.is_none() => {
                 self.prompt = Some(message.text());
             }
             TurnRecord::ModelTurn { model, message, usage, .. } => {

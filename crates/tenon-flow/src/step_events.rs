@@ -102,7 +102,8 @@ pub(crate) struct StepSink {
     pub(crate) events: Arc<FlowEmitter>,
     /// Whoever wants the agent's own events: telemetry.
     pub(crate) next: Arc<dyn EventSink>,
-    pub(crate) step_id: String,
+    /// None for the coordinator.
+    pub(crate) step_id: Option<String>,
     pub(crate) agent: Option<String>,
     /// What the step's agent works for, as its events name it.
     pub(crate) call_id: String,
@@ -135,7 +136,7 @@ impl StepSink {
     pub(crate) fn new(
         events: Arc<FlowEmitter>,
         next: Arc<dyn EventSink>,
-        step_id: String,
+        step_id: Option<String>,
         agent: Option<String>,
         call_id: String,
     ) -> StepSink {
@@ -147,7 +148,7 @@ impl StepSink {
     }
 
     fn tell(&self, data: FlowEventData) {
-        self.events.emit_for(Some(&self.step_id), self.agent.as_deref(), data);
+        self.events.emit_for(self.step_id.as_deref(), self.agent.as_deref(), data);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -7,7 +7,8 @@
 //! ```text
 //! key     = segment *( "/" segment ) "@" attempt [ "~" role ]
 //! segment = id [ "#" iteration ] [ "[" item "]" ] [ "@" attempt ]     (no "@1" before the last)
-//! role    = "judge" / "judge-timeout" / "timeout" / "delay" / "backoff" / "limit"
+//! role    = "judge" / "judge-timeout" / "timeout" / "delay" / "backoff" / "limit" /
+//!           "coordinator"
 //! ```
 
 use std::fmt;
@@ -50,11 +51,21 @@ pub enum Role {
     Backoff,
     /// Runs out when the run has had all the time that its caller gives it.
     Limit,
+    /// Works beside the run's steps.
+    Coordinator,
 }
 
 impl Role {
-    pub const ALL: [Role; 7] =
-        [Role::Work, Role::Judge, Role::JudgeTimeout, Role::Timeout, Role::Delay, Role::Backoff, Role::Limit];
+    pub const ALL: [Role; 8] = [
+        Role::Work,
+        Role::Judge,
+        Role::JudgeTimeout,
+        Role::Timeout,
+        Role::Delay,
+        Role::Backoff,
+        Role::Limit,
+        Role::Coordinator,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -65,6 +76,7 @@ impl Role {
             Role::Delay => "delay",
             Role::Backoff => "backoff",
             Role::Limit => "limit",
+            Role::Coordinator => "coordinator",
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tenon_core::{BoxFut, NoJournal, Timestamp, TurnJournal, TurnRecord};
 
+use crate::signal::Signals;
 use crate::{Completion, Spent, StepKey, StepRequest};
 
 pub trait StepLog: Send + Sync {
@@ -33,6 +34,9 @@ pub trait StepLog: Send + Sync {
     fn dropped(&self) -> Vec<(StepKey, Spent)> {
         Vec::new()
     }
+
+    /// What has happened beside the steps' turns so far, and where more of it is kept.
+    fn signals(&self) -> Signals;
 }
 
 /// Something that may start now.
@@ -79,5 +83,9 @@ impl StepLog for NoLog {
 
     fn turns(&self, _key: &StepKey) -> Turns {
         Turns::none()
+    }
+
+    fn signals(&self) -> Signals {
+        Signals::none()
     }
 }

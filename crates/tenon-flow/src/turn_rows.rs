@@ -40,6 +40,9 @@ impl TurnJournal for TurnRows {
 struct Told {
     message: JournalMessage,
     origin: String,
+    /// Ids of the messages of other agents that it holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    mail: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -76,8 +79,9 @@ struct Compacted {
 fn written(record: &TurnRecord, secrets: &Secrets) -> Result<Option<(RowKind, String)>, serde_json::Error> {
     let whole = |message: &Message| JournalMessage::of(message, secrets);
     Ok(Some(match record {
-        TurnRecord::UserMessage { message, origin } => {
-            let told = Told { message: whole(message), origin: origin_name(*origin).to_owned() };
+        TurnRecord::UserMessage { message, origin, mail } => {
+            let origin = origin_name(*origin).to_owned();
+            let told = Told { message: whole(message), origin, mail: mail.clone() };
             (RowKind::Told, serde_json::to_string(&told)?)
         }
         TurnRecord::ModelTurn { turn, model, message, usage, finish } => {
@@ -108,8 +112,9 @@ fn written(record: &TurnRecord, secrets: &Secrets) -> Result<Option<(RowKind, St
 /// The record behind a row, if it is one of an agent's turns.
 pub(crate) fn read(entry: &Entry) -> Option<Result<TurnRecord, String>> {
     let record = match entry.kind {
-        RowKind::Told => parsed(entry).and_then(|Told { message, origin }| {
-            Ok(TurnRecord::UserMessage { message: message.into_message(), origin: origin_named(&origin)? })
+        RowKind::Told => parsed(entry).and_then(|Told { message, origin, mail }| {
+            let (message, origin) = (message.into_message(), origin_named(&origin)?);
+            Ok(TurnRecord::UserMessage { message, origin, mail })
         }),
         RowKind::ModelTurn => parsed(entry).and_then(|ModelTurn { turn, model, message, usage, finish }| {
             let (message, finish) = (message.into_message(), finish_named(&finish)?);

@@ -54,3 +54,5 @@ mod scheduling;
 mod sim;
 #[path = "all/step_keys.rs"]
 mod step_keys;
+#[path = "all/talk.rs"]
+mod talk;

@@ -65,7 +65,7 @@ pub(crate) fn line(record: &TurnRecord, provider: &str, model: &str, secrets: &S
     let time = Timestamp::now().to_iso8601();
     let stored = |message: &Message| message.redact().without(secrets);
     match record {
-        TurnRecord::UserMessage { message, origin } => json_line(&json!({
+        TurnRecord::UserMessage { message, origin, .. } => json_line(&json!({
             "type": "user", "time": time, "origin": origin.name(), "message": stored(message),
         })),
         TurnRecord::ModelTurn { turn, model, message, usage, finish: _ } => json_line(&json!({
@@ -93,7 +93,7 @@ pub(crate) fn line(record: &TurnRecord, provider: &str, model: &str, secrets: &S
 
 /// Something the model is told that no run recorded.
 pub(crate) fn notice_line(message: Message, secrets: &Secrets) -> Vec<u8> {
-    line(&TurnRecord::UserMessage { message, origin: Origin::Notice }, "", "", secrets)
+    line(&TurnRecord::UserMessage { message, origin: Origin::Notice, mail: Vec::new() }, "", "", secrets)
 }
 
 /// The word for a call that a crash left without a result.

@@ -52,6 +52,8 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// Tools of contracts, which have no alias.
 const TERMINAL_TOOLS: &[&str] = &["structured_output", "submit_result"];
+/// Tools that only steps of workflows have.
+const STEP_TOOLS: &[&str] = &["shared_memory_read", "shared_memory_write"];
 
 pub(crate) const WEB_FETCH: &str = "web_fetch";
 /// The argument that names what a tool is to use.
@@ -232,7 +234,8 @@ pub(crate) fn aliases_of(tool: &str) -> impl Iterator<Item = &'static str> {
 /// Every name that means a tool of ours: the tools' own, and the ones other systems use.
 pub fn known_tool_names() -> impl Iterator<Item = &'static str> {
     let aliased = ALIASES.iter().flat_map(|(alias, tool)| [*tool, *alias]);
-    aliased.chain(CORE.iter().copied()).chain(TERMINAL_TOOLS.iter().copied())
+    let others = TERMINAL_TOOLS.iter().chain(STEP_TOOLS).copied();
+    aliased.chain(CORE.iter().copied()).chain(others)
 }
 
 /// Whether a tool takes a command line.

@@ -83,7 +83,7 @@ fn an_agent_that_ends_after_the_answer_is_waited_for_and_told() {
     assert_eq!(end.unwrap().usage.unwrap().total, 10);
     // The model's news is part of the conversation that is kept.
     let kept = seen.journal.records().into_iter().find_map(|record| match record {
-        TurnRecord::UserMessage { message, origin: Origin::Notice } => Some(message.text()),
+        TurnRecord::UserMessage { message, origin: Origin::Notice, .. } => Some(message.text()),
         _ => None,
     });
     assert_eq!(kept.as_deref(), Some(ANSWER));

@@ -14,7 +14,7 @@ static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
 
 /// The events of a run, each valid and in its place.
 #[track_caller]
-fn events(run: &tenon_testkit::Run) -> Vec<Value> {
+pub fn events(run: &tenon_testkit::Run) -> Vec<Value> {
     let lines = run.json_lines();
     for (at, line) in lines.iter().enumerate() {
         if let Err(error) = SCHEMA.validate(line) {

@@ -104,6 +104,19 @@ fn examples() -> Vec<Example> {
                 reply().text("Ben orders it, on Monday.").usage(100, 20),
             ],
         },
+        Example {
+            name: "hand-over",
+            args: &[],
+            script: vec![
+                reply()
+                    .call("call_1", "shared_memory_write", json!({"key": "hours", "value": "9 to 6"}))
+                    .call("call_2", "send_message", json!({"to": "paint", "text": "New: closed on Sundays."}))
+                    .usage(100, 20),
+                reply().text("Noted and told.").usage(100, 20),
+                reply().call("call_3", "shared_memory_read", json!({"key": "scout/hours"})).usage(100, 20),
+                reply().text("Open 9 to 6, closed on Sundays.").usage(100, 20),
+            ],
+        },
     ]
 }
 

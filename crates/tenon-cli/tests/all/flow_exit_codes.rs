@@ -127,7 +127,6 @@ fn every_status_has_its_exit_code() {
 fn mistakes_on_the_command_line() {
     let table: &[(&[&str], &str)] = &[
         (&[], "`tenon flow run` needs a workflow document"),
-        (&["flow.yaml", "--coordinator"], "`--coordinator` is not in this version"),
         (&["flow.yaml", "--run-id", "a b"], "`--run-id a b` cannot be a run's id"),
         (&["flow.yaml", "--json-schema", "{}"], "`tenon flow run` does not take `--json-schema`"),
         (&["flow.yaml", "-p", "x"], "`tenon flow run` does not take `--prompt`"),

@@ -93,7 +93,7 @@ pub(crate) fn outcome(
         },
         _ => (status, None, error),
     };
-    WorkflowOutcome { status, answer, steps, spent, duration_ms, error }
+    WorkflowOutcome { status, answer, steps, spent, duration_ms, error, coordinator: None }
 }
 
 /// Why a run did not complete, by its steps.

@@ -13,8 +13,8 @@ use tenon_core::{
 };
 use tenon_flow::{
     Begun, Completion, FlowRun, Journal, JournalError, JournalLog, Lease, LoadedWorkflow, NewRun, Past,
-    Resumed, Row, RowKind, RunState, Spent, StepKey, StepLog, StepRequest, StopRun, StoredRun, Turns,
-    WorkflowOutcome,
+    Resumed, Row, RowKind, RunState, Signal, SignalJournal, Signals, Spent, StepKey, StepLog, StepRequest,
+    StopRun, StoredRun, Turns, WorkflowOutcome,
 };
 use tenon_tools::PermissionOptions;
 use tokio::sync::Notify;
@@ -282,6 +282,27 @@ impl StepLog for CutLog {
 
     fn dropped(&self) -> Vec<(StepKey, Spent)> {
         self.inner.dropped()
+    }
+
+    fn signals(&self) -> Signals {
+        let signals = self.inner.signals();
+        let (inner, cut) = (signals.journal, Arc::clone(&self.cut));
+        Signals { journal: Arc::new(CutSignals { inner, cut }), ..signals }
+    }
+}
+
+struct CutSignals {
+    inner: Arc<dyn SignalJournal>,
+    cut: Arc<Cut>,
+}
+
+impl SignalJournal for CutSignals {
+    fn write(&self, signals: Vec<Signal>) -> BoxFut<'static, Result<(), String>> {
+        let (cut, written) = (Arc::clone(&self.cut), self.inner.write(signals));
+        Box::pin(async move {
+            cut.row(RowKind::Signal).await;
+            written.await
+        })
     }
 }
 

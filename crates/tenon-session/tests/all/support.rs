@@ -71,7 +71,7 @@ pub fn write(session: &SessionFile, records: impl IntoIterator<Item = TurnRecord
 }
 
 pub fn user(text: &str) -> TurnRecord {
-    TurnRecord::UserMessage { message: Message::user(text), origin: Origin::Prompt }
+    TurnRecord::UserMessage { message: Message::user(text), origin: Origin::Prompt, mail: Vec::new() }
 }
 
 pub fn text(text: &str) -> Part {

@@ -1,0 +1,221 @@
+//! Agents of one workflow that share a memory, write to each other, and are listened to by a coordinator.
+
+use tenon_testkit::{Gate, Reply, Server, Value, json, reply};
+
+use super::flow_events::events;
+use super::flow_run::{at, flow};
+
+const TWO: &str = r#"
+name: two
+steps:
+  - { id: look, instructions: Look. }
+  - { id: paint, dependsOn: [look], instructions: Paint. }
+"#;
+
+fn results(server: &Server) -> Vec<String> {
+    let requests = server.requests();
+    let bodies = requests.iter().map(|request| &request.body["messages"]);
+    let messages = bodies.flat_map(|messages| messages.as_array().unwrap().last().cloned());
+    messages.filter(|message| message["role"] == "tool").map(|message| text_of(&message)).collect()
+}
+
+fn text_of(message: &Value) -> String {
+    match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+fn of_type<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["type"] == name).collect()
+}
+
+fn tools_of(body: &Value) -> Vec<&str> {
+    let tools = body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+    tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect()
+}
+
+#[test]
+fn a_note_and_a_message_reach_a_later_step() {
+    let server = Server::start([
+        at("Look.").call("m", "shared_memory_write", json!({"key": "hours", "value": "9 to 6"})),
+        at("Look.").call("s", "send_message", json!({"to": "paint", "text": "Closed on Sundays."})),
+        at("Look.").text("told"),
+        at("Paint.").call("r", "shared_memory_read", json!({"key": "default/hours"})),
+        at("Paint.").call("x", "shared_memory_read", json!({"key": "nobody/nothing"})),
+        at("Paint.").text("painted"),
+    ]);
+    let run = flow(&server, TWO).args(["-o", "stream-json"]).run();
+    let events = events(run.assert_code(0));
+    server.assert_script_done();
+    let missing = "shared_memory_read: key \"nobody/nothing\" not found\nThere are `default/hours`.";
+    assert_eq!(results(&server), ["ok", "queued: msg-send-1", "9 to 6", missing]);
+    let prompt = text_of(&server.request(3).body["messages"][1]);
+    assert!(prompt.ends_with("\n\n[Message msg-send-1 from `look`]\nClosed on Sundays."), "{prompt}");
+    let sent = of_type(&events, "message_sent")[0];
+    assert_eq!(sent["step_id"], "look");
+    let wanted = json!({"id": "msg-send-1", "to": "paint", "text": "Closed on Sundays.", "msg_type": "info"});
+    assert_eq!(sent["data"], wanted);
+    let read = of_type(&events, "agent_inbox_drain")[0];
+    assert_eq!((read["step_id"].as_str(), &read["data"]["from"]), (Some("paint"), &json!("look")));
+    assert!(of_type(&events, "message_dropped").is_empty());
+}
+
+#[test]
+fn what_reaches_nobody_is_told() {
+    let document = r#"
+name: three
+steps:
+  - { id: first, instructions: First. }
+  - { id: second, dependsOn: [first], instructions: Second. }
+  - { id: each, dependsOn: [second], instructions: Each., loop: { forEach: [1] } }
+"#;
+    let server = Server::start([
+        at("First.").text("one"),
+        at("Second.").call("a", "send_message", json!({"to": "first", "text": "x"})),
+        at("Second.").call("b", "send_message", json!({"to": "nowhere", "text": "x"})),
+        at("Second.").call("c", "send_message", json!({"text": "x"})),
+        at("Second.").call("d", "send_message", json!({"to": "each", "text": "x"})),
+        at("Second.").call("e", "send_message", json!({"to": "each[7]", "text": "x"})),
+        at("Second.").text("two"),
+        at("Each.").text("three"),
+    ]);
+    let run = flow(&server, document).args(["-o", "stream-json"]).run();
+    let events = events(run.assert_code(0));
+    let told = results(&server);
+    let steps = "`first`, `each[0]`";
+    assert_eq!(told[0], "dropped: target-terminal");
+    assert_eq!(told[1], format!("dropped: unknown-step\nThe steps are {steps}."));
+    assert_eq!(told[2], format!("dropped: no-coordinator\nSay in `to` which step is to read it: {steps}."));
+    assert!(told[3].starts_with("rejected: `each` is a WRAPPER step"), "{}", told[3]);
+    assert_eq!(told[4], "queued: msg-send-4");
+    let reasons: Vec<&str> = of_type(&events, "message_dropped")
+        .iter()
+        .map(|event| event["data"]["reason"].as_str().unwrap())
+        .collect();
+    assert_eq!(reasons, ["target-terminal", "unknown-step", "no-coordinator", "target-terminal"]);
+    assert!(run.stderr.contains("warning: step second: msg-send-4 to each[7] was not read: target-terminal"));
+}
+
+#[test]
+fn who_is_offered_what() {
+    let shared = ["shared_memory_read", "shared_memory_write", "send_message"];
+    let document = r#"
+name: offers
+agents:
+  lists: { description: l, tools: [read] }
+  none: { description: n, tools: [] }
+  less: { description: d, disallowedTools: [send_message] }
+steps:
+  - { id: a, agent: lists, instructions: Lists. }
+  - { id: b, agent: none, instructions: Nothing. }
+  - { id: c, agent: less, instructions: Less. }
+"#;
+    let server = Server::start([at("Lists.").text("a"), at("Nothing.").text("b"), at("Less.").text("c")]);
+    flow(&server, document).args(["--exclude-tools", "shared_memory_write"]).run().assert_code(0);
+    let offered = |task: &str| {
+        let request = server.requests().into_iter().find(|request| request.body.to_string().contains(task));
+        let body = request.unwrap().body;
+        tools_of(&body)
+            .into_iter()
+            .filter(|name| shared.contains(name))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(offered("Lists."), ["shared_memory_read", "send_message"]);
+    assert!(offered("Nothing.").is_empty());
+    assert_eq!(offered("Less."), ["shared_memory_read"]);
+    let alone = Server::start([at("Only.").text("a")]);
+    let document = "name: alone\nsteps:\n  - { id: a, instructions: Only. }\n";
+    flow(&alone, document).run().assert_code(0);
+    assert!(!tools_of(&alone.request(0).body).iter().any(|name| shared.contains(name)));
+}
+
+/// Meant for the coordinator, when this is the last thing it was told.
+fn coordinator(told: &'static str) -> Reply {
+    opening(&Gate::new(), told)
+}
+
+/// The same; it opens a gate too.
+fn opening(gate: &Gate, told: &'static str) -> Reply {
+    let gate = gate.clone();
+    reply().when(move |body| {
+        let messages = body["messages"].as_array().unwrap();
+        let is_meant = text_of(&messages[1]).starts_with("## Workflow\n")
+            && text_of(messages.last().unwrap()).contains(told);
+        if is_meant {
+            gate.open();
+        }
+        is_meant
+    })
+}
+
+#[test]
+fn a_coordinator_hears_forwards_narrates_and_sums_up() {
+    let (listens, has_passed_on) = (Gate::new(), Gate::new());
+    let server = Server::start([
+        opening(&listens, "## Forwardable steps\nlook\npaint").text("ok").usage(10, 1),
+        at("Look.")
+            .hold(&listens)
+            .call("s", "send_message", json!({"text": "Closed on Sundays."}))
+            .usage(10, 1),
+        coordinator("[Message msg-send-1 from `look`]\nClosed on Sundays.")
+            .call(
+                "f",
+                "forward_to_agent",
+                json!({"target_step_id": "paint", "text": "Sundays!", "kind": "context_update"}),
+            )
+            .call("n", "narrate", json!({"text": "Word from the door."}))
+            .usage(10, 1),
+        opening(&has_passed_on, "narrated").text("ok").usage(10, 1),
+        at("Look.").hold(&has_passed_on).text("told").usage(10, 1),
+        coordinator("the workflow ended: status=completed")
+            .call("z", "finalize", json!({"summary": "All done."}))
+            .usage(10, 1),
+        coordinator("finished status=completed").text("ok").usage(10, 1),
+        coordinator("finished status=completed").text("ok").usage(10, 1),
+        at("Paint.").text("painted").usage(10, 1),
+    ]);
+    let run = flow(&server, TWO).args(["-o", "stream-json", "--coordinator"]).run();
+    let events = events(run.assert_code(0));
+    let end = &events.last().unwrap()["data"];
+    assert_eq!(end["coordinator"]["summary"], "All done.", "{end}");
+    let requests = server.requests();
+    let is_its_own = |body: &Value| text_of(&body["messages"][1]).starts_with("## Workflow\n");
+    let own = requests.iter().filter(|request| is_its_own(&request.body)).count();
+    assert_eq!(end["coordinator"]["turns"], own);
+    assert_eq!(end["usage"]["total"], 11 * requests.len());
+    let painting =
+        requests.iter().find(|request| text_of(&request.body["messages"][1]).contains("Paint.")).unwrap();
+    let told = text_of(&painting.body["messages"][1]);
+    assert!(told.ends_with("[Context update msg-fwd-2 from the coordinator]\nSundays!"), "{told}");
+    assert_eq!(of_type(&events, "coordinator_synthesis")[0]["data"], json!({"summary": "All done."}));
+    let narrated = of_type(&events, "coordinator_narration");
+    assert_eq!((narrated.len(), &narrated[0]["data"]["text"]), (1, &json!("Word from the door.")));
+    let heard = of_type(&events, "coordinator_inbox_message");
+    assert_eq!(
+        (heard[0]["data"]["from"].as_str(), heard[0]["data"]["id"].as_str()),
+        (Some("look"), Some("msg-send-1"))
+    );
+    assert!(run.stderr.contains("coordinator: Word from the door."), "{}", run.stderr);
+    assert!(of_type(&events, "message_dropped").is_empty());
+}
+
+#[test]
+fn a_run_does_not_need_its_coordinator() {
+    let server = Server::start([
+        coordinator("## Workflow").status(400).json(json!({"error": {"message": "no"}})),
+        at("Look.").text("one"),
+        at("Paint.").text("two"),
+    ]);
+    let run = flow(&server, TWO).args(["-o", "stream-json", "--coordinator"]).run();
+    let events = events(run.assert_code(0));
+    let error = of_type(&events, "error")[0];
+    assert_eq!(error["agent"], "coordinator");
+    let message = error["data"]["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("the coordinator stopped, and the run goes on without it: "), "{message}");
+    assert_eq!(events.last().unwrap()["data"]["coordinator"]["summary"], Value::Null);
+}

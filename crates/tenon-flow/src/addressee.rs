@@ -1,0 +1,107 @@
+//! Whom a name means: the steps of a document as messages name them.
+//!
+//! Only steps that an agent works on can be written to. A loop or an include is not one: its rounds, items and inner steps are.
+
+use crate::load::{LoadedStep, LoadedWorkflow, LoopKind, StepBody};
+use crate::message::{Address, COORDINATOR};
+
+/// Steps that are named to a model at most.
+const NAMES_SHOWN: usize = 40;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// An agent works on it.
+    Agent,
+    /// Others work inside it.
+    Wrapper,
+    Nowhere,
+}
+
+/// What a step's full id stands for.
+pub(crate) fn place(flow: &LoadedWorkflow, id: &str) -> Place {
+    in_steps(&flow.steps, id)
+}
+
+/// The address behind a name that `from` uses: a step beside it comes first, then one further out.
+pub(crate) fn address(flow: &LoadedWorkflow, from: &Address, name: &str) -> Address {
+    let mut around = from.step_id().unwrap_or_default();
+    while let Some((outer, _)) = around.rsplit_once('.') {
+        let full = format!("{outer}.{name}");
+        if place(flow, &full) != Place::Nowhere {
+            return Address::Step(full);
+        }
+        around = outer;
+    }
+    match place(flow, name) {
+        Place::Nowhere if name == COORDINATOR => Address::Coordinator,
+        _ => Address::Step(name.to_owned()),
+    }
+}
+
+/// The steps that can be written to, but for one: `build`, `each[0]`, `refine.0.write`.
+pub(crate) fn names(flow: &LoadedWorkflow, but: Option<&str>) -> Vec<String> {
+    let mut found = Vec::new();
+    list(&flow.steps, "", &mut found);
+    found.retain(|name| Some(name.as_str()) != but);
+    found.truncate(NAMES_SHOWN);
+    found
+}
+
+fn list(steps: &[LoadedStep], around: &str, found: &mut Vec<String>) {
+    for step in steps {
+        let id = format!("{around}{}", step.id);
+        match &step.body {
+            StepBody::Agent => found.push(id),
+            StepBody::Include(inner) => list(&inner.steps, &format!("{id}."), found),
+            StepBody::Loop(repeated) => {
+                let first = match repeated.kind {
+                    LoopKind::ForEach { .. } => format!("{id}[0]"),
+                    LoopKind::RepeatUntil { .. } => format!("{id}.0"),
+                };
+                match repeated.steps.is_empty() {
+                    true => found.push(first),
+                    false => list(&repeated.steps, &format!("{first}."), found),
+                }
+            }
+        }
+    }
+}
+
+fn in_steps(steps: &[LoadedStep], id: &str) -> Place {
+    let found = steps.iter().find_map(|step| {
+        let rest = id.strip_prefix(step.id.as_str())?;
+        (rest.is_empty() || rest.starts_with(['.', '['])).then_some((step, rest))
+    });
+    let Some((step, rest)) = found else { return Place::Nowhere };
+    match (&step.body, rest) {
+        (StepBody::Agent, "") => Place::Agent,
+        (StepBody::Agent, _) => Place::Nowhere,
+        (_, "") => Place::Wrapper,
+        (StepBody::Include(inner), _) => inside(&inner.steps, rest),
+        (StepBody::Loop(repeated), _) => {
+            let turn = match repeated.kind {
+                LoopKind::ForEach { .. } => rest.strip_prefix('[').and_then(|rest| rest.split_once(']')),
+                LoopKind::RepeatUntil { .. } => rest.strip_prefix('.').map(|rest| {
+                    let end = rest.find('.').unwrap_or(rest.len());
+                    rest.split_at(end)
+                }),
+            };
+            match turn.filter(|(number, _)| is_number(number)) {
+                Some((_, "")) if repeated.steps.is_empty() => Place::Agent,
+                Some((_, "")) => Place::Wrapper,
+                Some((_, rest)) => inside(&repeated.steps, rest),
+                None => Place::Nowhere,
+            }
+        }
+    }
+}
+
+fn inside(steps: &[LoadedStep], rest: &str) -> Place {
+    rest.strip_prefix('.').map_or(Place::Nowhere, |id| in_steps(steps, id))
+}
+
+/// As ids spell it.
+fn is_number(text: &str) -> bool {
+    text.parse::<u32>().is_ok_and(|number| number.to_string() == text)
+}

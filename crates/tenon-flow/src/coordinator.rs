@@ -1,0 +1,279 @@
+//! The coordinator: an agent beside the steps that hears what happens, passes messages on, and says in the end what came of it.
+//! Only with `--coordinator`, because it costs a request for almost everything that happens.
+//!
+//! It decides nothing: which steps run and how they end is the interpreter's, and a coordinator that fails is told and missed by
+//! nobody. Its turns are kept like those of a step, under the run's own key, and its last word is a signal: a run that goes on
+//! pays for neither again. Its tools are in `coordinator_tools.rs`; its mailbox is one of the post's (`post.rs`).
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tenon_agent::{Assignment, Cap, Folder, HowToAnswer, Limits, Replay, SetBy, Stop, run, system_prompt};
+use tenon_core::{Cost, Ending, ErrorClass, EventSink, Failure, Message, Models, Sampling, TurnRecord};
+use tenon_tools::Registry;
+
+use crate::addressee::names;
+use crate::agent_step::as_step_error;
+use crate::coordinator_tools::{self, LastWord};
+use crate::event::{ErrorData, FlowEmitter, FlowEventData};
+use crate::message::{Address, COORDINATOR, DropReason};
+use crate::post::{Post, Reader};
+use crate::report::ErrorReport;
+use crate::signal::{Signal, Signals};
+use crate::step_events::StepSink;
+use crate::{
+    LoadedWorkflow, ModelWish, Notice, Role, Spent, StepKey, StepLog, StepParts, StepStatus, Turns,
+    WorkflowOutcome, WorkflowStatus,
+};
+
+/// How long the end of a run waits for the coordinator's last word: one answer of a slow model.
+const LAST_WORD: Duration = Duration::from_secs(60);
+/// One for each time it is woken, and one to answer each.
+const MAX_TURNS: u32 = 250;
+
+const WORK: &str = "You are the coordinator of a workflow. Agents work on its steps; you do none of their work and decide nothing \
+    about it. You are told what happens. Pass on with `forward_to_agent` what one step learns and another needs. Say with `narrate`, \
+    in one sentence, what whoever watches should know. When you are told that the workflow has ended, call `finalize` with a short \
+    summary. When there is nothing to do, answer with the one word `ok`.";
+
+/// Whether a run has a coordinator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coordination {
+    On,
+    #[default]
+    Off,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coordinated {
+    /// Its last word, if it had one.
+    pub summary: Option<String>,
+    pub spent: Spent,
+}
+
+/// A coordinator at work.
+pub(crate) struct Coordinator {
+    flow: Arc<LoadedWorkflow>,
+    post: Arc<Post>,
+    word: Arc<LastWord>,
+    tally: Mutex<Tally>,
+}
+
+/// How many steps of the document have come to what.
+struct Tally {
+    completed: usize,
+    failed: usize,
+    over: usize,
+}
+
+impl Coordinator {
+    pub(crate) fn new(
+        flow: &Arc<LoadedWorkflow>,
+        post: &Arc<Post>,
+        events: &Arc<FlowEmitter>,
+        signals: &Signals,
+    ) -> Coordinator {
+        let said = signals.records.iter().rev().find_map(|signal| match signal {
+            Signal::Finalized { summary } => Some(summary.clone()),
+            _ => None,
+        });
+        let before = flow.steps.iter().filter(|step| signals.ended.contains(&step.id)).count();
+        let word = LastWord::new(said, Arc::clone(post), Arc::clone(events), Arc::clone(&signals.journal));
+        Coordinator {
+            flow: Arc::clone(flow),
+            post: Arc::clone(post),
+            word: Arc::new(word),
+            tally: Mutex::new(Tally { completed: before, failed: 0, over: before }),
+        }
+    }
+
+    /// Listens until it has said its last word, or the run does not wait for it any longer.
+    async fn listen(
+        &self,
+        parts: &StepParts,
+        turns: Turns,
+        events: &Arc<FlowEmitter>,
+        stop: Stop,
+    ) -> Coordinated {
+        let key = key(events.run_id()).to_string();
+        if self.word.said().is_some() {
+            self.post.close_for(&Address::Coordinator, DropReason::MailboxClosedByFinalize).await;
+            let spent = paid(&turns.records, &parts.template.models);
+            parts.template.budget.count(spent.cost_usd.map_or(Cost::Unknown, Cost::Usd));
+            return Coordinated { summary: self.word.said(), spent };
+        }
+        let (spent, failure) = match parts.models.model(&ModelWish::default(), None) {
+            Ok(model) => {
+                let sink = StepSink::new(
+                    Arc::clone(events),
+                    Arc::clone(&parts.sink),
+                    None,
+                    Some(COORDINATOR.to_owned()),
+                    key.clone(),
+                );
+                let registry = Registry::new();
+                for tool in coordinator_tools::tools(&self.flow, &self.post, events, &self.word, &stop) {
+                    // Their names differ.
+                    let _ = registry.add(tool);
+                }
+                let mut agent = parts.template.agent(Assignment {
+                    call_id: key,
+                    kind: COORDINATOR.to_owned(),
+                    system: system_prompt(HowToAnswer::InText, &[], Some(WORK), None),
+                    prompt: Message::user(self.prompt(parts)),
+                    contract: None,
+                    model: Some(model),
+                    sampling: Sampling::default(),
+                    registry,
+                    permissions: parts.template.permissions.clone(),
+                    folder: Folder::OfTemplate,
+                    limits: Limits {
+                        turns: Cap::AtMost(MAX_TURNS),
+                        turns_set_by: SetBy::Agent,
+                        wall_time: None,
+                        ..parts.template.limits
+                    },
+                    journal: turns.journal,
+                    stop: stop.clone(),
+                    trace: parts.trace.as_ref().map(|trace| trace.call(COORDINATOR).agent()),
+                });
+                agent.replay = Replay::of(turns.records);
+                agent.background.mailbox =
+                    Some(Arc::new(Reader::new(&self.post, Address::Coordinator, stop.clone())));
+                let outcome = run(agent, Arc::new(sink) as Arc<dyn EventSink>).await.outcome;
+                let spent =
+                    Spent { usage: outcome.usage(), cost_usd: outcome.cost_usd, turns: outcome.turns };
+                let failure = match &outcome.ending {
+                    Ending::Failure(failure) => Some((**failure).clone()),
+                    Ending::Success(_) => None,
+                };
+                (spent, failure)
+            }
+            Err(failure) => (Spent::default(), Some(failure)),
+        };
+        let summary = self.word.said();
+        if let (None, Some(failure)) = (&summary, failure.filter(|_| stop.reason().is_none())) {
+            let mut error = as_step_error(&failure);
+            error.message =
+                format!("the coordinator stopped, and the run goes on without it: {}", error.message);
+            let data = ErrorData { error: ErrorReport::from(&error), retry_after_ms: None, iteration: None };
+            events.emit_for(None, Some(COORDINATOR), FlowEventData::Error(data));
+        }
+        self.post.close_for(&Address::Coordinator, DropReason::NoCoordinator).await;
+        Coordinated { summary, spent }
+    }
+
+    fn prompt(&self, parts: &StepParts) -> String {
+        let workflow = &self.flow.workflow;
+        let mut text = format!("## Workflow\n{}", workflow.name);
+        if !workflow.description.is_empty() {
+            text.push_str(&format!("\n{}", workflow.description));
+        }
+        if let Some(context) = &parts.context {
+            text.push_str(&format!("\n\n## Context\n{context}"));
+        }
+        text.push_str("\n\n## Forwardable steps\n");
+        text.push_str(&names(&self.flow, None).join("\n"));
+        text
+    }
+
+    /// What happens to steps, in a line.
+    pub(crate) fn hear(&self, notice: &Notice) {
+        let (key, agent, record) = match notice {
+            // A start tells it nothing, and would cost a request.
+            Notice::Ended { key, agent, record } | Notice::NotRun { key, agent, record, .. } => {
+                (key, agent, record)
+            }
+            _ => return,
+        };
+        let counts = {
+            let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+            // The run, and one step of its document.
+            if key.segments().len() == 2 && key.segments().iter().all(is_plain) {
+                tally.over += 1;
+                tally.completed += usize::from(record.status == StepStatus::Completed);
+                tally.failed += usize::from(record.status == StepStatus::Failed);
+            }
+            let pending = self.flow.steps.len().saturating_sub(tally.over);
+            format!("completed={} failed={} pending={pending}", tally.completed, tally.failed)
+        };
+        let seconds = record.duration_ms as f64 / 1000.0;
+        let mut text = format!(
+            "step {:?} ({:?}) finished status={} in {seconds:.1}s - {counts}",
+            key.step_id(),
+            agent.as_deref().unwrap_or_default(),
+            record.status.name()
+        );
+        if let Some(error) = &record.error {
+            text.push_str(&format!("\nerror: {}", error.message));
+        }
+        self.post.note(&Address::Coordinator, text);
+    }
+
+    /// Listens while the steps run, and for its last word after them, not for ever. What it cost is the run's.
+    pub(crate) async fn beside(
+        &self,
+        running: impl Future<Output = WorkflowOutcome>,
+        parts: &StepParts,
+        log: &dyn StepLog,
+        events: &Arc<FlowEmitter>,
+    ) -> WorkflowOutcome {
+        let stop = Stop::default();
+        let turns = log.turns(&key(events.run_id()));
+        let listening = self.listen(parts, turns, events, stop.clone());
+        tokio::pin!(running, listening);
+        let mut coordinated = None;
+        let mut outcome = loop {
+            tokio::select! {
+                biased;
+                outcome = &mut running => break outcome,
+                ended = &mut listening, if coordinated.is_none() => coordinated = Some(ended),
+            }
+        };
+        let coordinated = match coordinated {
+            Some(coordinated) => coordinated,
+            None => {
+                let text =
+                    format!("the workflow ended: status={}. Call `finalize` now.", outcome.status.name());
+                self.post.note(&Address::Coordinator, text);
+                let patience = match outcome.status {
+                    // Nobody wants to wait for a run that was stopped.
+                    WorkflowStatus::Cancelled | WorkflowStatus::Suspended => Duration::ZERO,
+                    _ => LAST_WORD,
+                };
+                tokio::select! {
+                    biased;
+                    ended = &mut listening => ended,
+                    () = tokio::time::sleep(patience) => {
+                        stop.now(Failure::new(ErrorClass::Internal, "the run is over"));
+                        listening.await
+                    }
+                }
+            }
+        };
+        outcome.spent.add(&coordinated.spent);
+        outcome.coordinator = Some(coordinated);
+        outcome
+    }
+}
+
+/// Where its turns are kept.
+pub(crate) fn key(run_id: &str) -> StepKey {
+    StepKey::run(run_id).with_role(Role::Coordinator)
+}
+
+fn is_plain(segment: &crate::Segment) -> bool {
+    segment.of_item().is_none() && segment.of_iteration().is_none()
+}
+
+/// What turns of before cost.
+fn paid(records: &[TurnRecord], models: &Models) -> Spent {
+    let mut spent = Spent::default();
+    for record in records {
+        let TurnRecord::ModelTurn { model, usage, .. } = record else { continue };
+        let cost = Cost::of(models.price(model), Some(*usage));
+        spent.add(&Spent { usage: *usage, cost_usd: cost.usd(), turns: 1 });
+    }
+    spent
+}

@@ -1,0 +1,445 @@
+//! Messages under every order of events: senders, readers that begin, read, end, fail and are cut off, and a process that dies
+//! anywhere. Each message is read once or dropped with its reason, and everybody who should know is told.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+use tenon_agent::{Mail, Mailbox, Stop};
+use tenon_core::BoxFut;
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::event::{FlowEvent, FlowSink};
+use crate::{LoadOptions, load};
+
+const STEPS: [&str; 3] = ["a", "b", "c"];
+
+fn flow() -> Arc<LoadedWorkflow> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("main.yaml");
+    let text = "name: n\nsteps:\n  - {id: a, instructions: A.}\n  - {id: b, instructions: B.}\n  - {id: c, instructions: C.}\n  - id: each\n    instructions: E.\n    loop: {forEach: [1, 2]}\n";
+    std::fs::write(&file, text).unwrap();
+    Arc::new(load(&file, &LoadOptions::default()).unwrap())
+}
+
+/// What is on the disk. Survives every process.
+#[derive(Default)]
+struct Disk {
+    rows: Mutex<Vec<Signal>>,
+    /// Closed while a write is to hang.
+    gate: Option<Arc<Semaphore>>,
+    /// Writes are kept, and nobody is told.
+    hangs: AtomicBool,
+    broken: bool,
+}
+
+impl SignalJournal for Disk {
+    fn write(&self, signals: Vec<Signal>) -> BoxFut<'static, Result<(), String>> {
+        if self.broken {
+            return Box::pin(async { Err("the disk is full".to_owned()) });
+        }
+        // On the disk at once; whoever waits may never hear of it.
+        self.rows.lock().unwrap().extend(signals);
+        let (gate, hangs) = (self.gate.clone(), self.hangs.load(Ordering::Relaxed));
+        Box::pin(async move {
+            if hangs {
+                std::future::pending::<()>().await;
+            }
+            if let Some(gate) = gate {
+                let _ = gate.acquire().await;
+            }
+            Ok(())
+        })
+    }
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<FlowEventData>>);
+
+impl FlowSink for Heard {
+    fn emit(&self, event: FlowEvent) {
+        self.0.lock().unwrap().push(event.data);
+    }
+}
+
+impl Heard {
+    fn sent(&self) -> Vec<String> {
+        self.pick(|data| match data {
+            FlowEventData::MessageSent(sent) => Some(sent.id.clone()),
+            _ => None,
+        })
+    }
+
+    fn read(&self) -> Vec<String> {
+        self.pick(|data| match data {
+            FlowEventData::AgentInboxDrain(read) => Some(read.id.clone()),
+            FlowEventData::CoordinatorInboxMessage(read) => read.id.clone(),
+            _ => None,
+        })
+    }
+
+    fn dropped(&self) -> Vec<(String, DropReason)> {
+        self.pick(|data| match data {
+            FlowEventData::MessageDropped(dropped) => Some((dropped.id.clone(), dropped.reason)),
+            _ => None,
+        })
+    }
+
+    fn pick<T>(&self, pick: impl Fn(&FlowEventData) -> Option<T>) -> Vec<T> {
+        self.0.lock().unwrap().iter().filter_map(pick).collect()
+    }
+}
+
+/// One process, and what outlives it.
+struct World {
+    flow: Arc<LoadedWorkflow>,
+    disk: Arc<Disk>,
+    heard: Arc<Heard>,
+    post: Arc<Post>,
+    readers: HashMap<&'static str, (Reader, u32)>,
+    /// Rows of conversations: which messages each step was told.
+    told: Vec<(String, &'static str)>,
+    completed: HashSet<&'static str>,
+    /// What waited when this process began.
+    pending: HashSet<String>,
+}
+
+impl World {
+    fn new(flow: &Arc<LoadedWorkflow>) -> World {
+        World::on(flow, Arc::default(), Vec::new(), HashSet::new())
+    }
+
+    fn on(
+        flow: &Arc<LoadedWorkflow>,
+        disk: Arc<Disk>,
+        told: Vec<(String, &'static str)>,
+        completed: HashSet<&'static str>,
+    ) -> World {
+        let records = disk.rows.lock().unwrap().clone();
+        let signals = Signals {
+            mail_told: told.iter().map(|(id, _)| id.clone()).collect(),
+            ended: completed.iter().map(|step| (*step).to_owned()).collect(),
+            journal: Arc::clone(&disk) as Arc<dyn SignalJournal>,
+            records: records.clone(),
+        };
+        let settled: HashSet<String> = records
+            .iter()
+            .filter_map(|signal| match signal {
+                Signal::MessageDropped { id, .. } | Signal::MessageDelivered { id } => Some(id.clone()),
+                _ => None,
+            })
+            .chain(signals.mail_told.iter().cloned())
+            .collect();
+        let sent = records.iter().filter_map(|signal| match signal {
+            Signal::MessageSent { letter } => Some(letter.id.clone()),
+            _ => None,
+        });
+        let pending = sent.filter(|id| !settled.contains(id)).collect();
+        let heard = Arc::new(Heard::default());
+        let events = Arc::new(FlowEmitter::new("r", Arc::clone(&heard) as Arc<dyn FlowSink>));
+        let post = Arc::new(Post::new(Arc::clone(flow), events, &signals, Coordination::Off));
+        World { flow: Arc::clone(flow), disk, heard, post, readers: HashMap::new(), told, completed, pending }
+    }
+
+    async fn send(&self, from: &str, to: &str) -> Sent {
+        let (from, to) = (Address::Step(from.to_owned()), Address::Step(to.to_owned()));
+        self.post.send("msg-send", from, to, MessageType::Info, "text").await
+    }
+
+    fn open(&mut self, step: &'static str) {
+        if !self.completed.contains(step) && !self.readers.contains_key(step) {
+            let reader = Reader::new(&self.post, Address::Step(step.to_owned()), Stop::default());
+            self.readers.insert(step, (reader, 0));
+        }
+    }
+
+    /// As the loop of an agent reads: kept first, then marked.
+    fn turn(&mut self, step: &'static str) {
+        let Some((reader, _)) = self.readers.get(step) else { return };
+        let Some(mail) = reader.take() else { return };
+        self.told.extend(letters(&mail).map(|id| (id, step)));
+        reader.told(&mail);
+    }
+
+    async fn finish(&mut self, step: &'static str) {
+        loop {
+            let Some((reader, woken)) = self.readers.get_mut(step) else { return };
+            if reader.wakes(*woken).await {
+                *woken += 1;
+                self.turn(step);
+            } else if reader.close() {
+                break;
+            }
+        }
+        self.readers.remove(step);
+        self.completed.insert(step);
+        self.post.read_to_the_end(&Address::Step(step.to_owned()), AfterReading::Nobody).await;
+    }
+
+    /// The process dies; another goes on.
+    fn crash(self) -> World {
+        World::on(&self.flow.clone(), self.disk.clone(), self.told.clone(), self.completed.clone())
+    }
+
+    /// What must hold of a process that came to its end.
+    fn check(&self) {
+        let mut fates: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for id in self.heard.read() {
+            fates.entry(id).or_default().push("read".to_owned());
+        }
+        for (id, reason) in self.heard.dropped() {
+            fates.entry(id).or_default().push(reason.name().to_owned());
+        }
+        for id in self.heard.sent().iter().chain(&self.pending) {
+            assert_eq!(fates.get(id).map(Vec::len), Some(1), "{id}: {fates:?}");
+        }
+        for (id, fate) in &fates {
+            assert_eq!(fate.len(), 1, "{id}: {fate:?}");
+        }
+        // Nobody is told anything twice, over all processes.
+        let mut seen = HashSet::new();
+        for (id, _) in &self.told {
+            assert!(seen.insert(id.clone()), "{id} was told twice");
+        }
+        // What was told is not dropped for good, and everything that was sent came to one of the two.
+        let rows = self.disk.rows.lock().unwrap();
+        let gone: Vec<&String> = rows
+            .iter()
+            .filter_map(|row| match row {
+                Signal::MessageDropped { id, .. } => Some(id),
+                _ => None,
+            })
+            .collect();
+        assert!(gone.iter().all(|id| !seen.contains(*id)), "told and dropped");
+        let once: HashSet<&&String> = gone.iter().collect();
+        assert_eq!(once.len(), gone.len(), "dropped twice: {gone:?}");
+        for row in rows.iter() {
+            let Signal::MessageSent { letter } = row else { continue };
+            let known = seen.contains(&letter.id) || gone.contains(&&letter.id);
+            assert!(known, "nobody knows what became of {}", letter.id);
+        }
+    }
+}
+
+fn letters(mail: &Mail) -> impl Iterator<Item = String> {
+    mail.ids.clone().into_iter().filter(|id| id.starts_with("msg"))
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Send(usize, usize),
+    /// The sender is dropped while its message is being kept.
+    SendCut(usize, usize),
+    Unknown(usize),
+    ToNobody(usize),
+    Open(usize),
+    Turn(usize),
+    /// Kept, and the reader dropped before it marks what it read.
+    TurnCut(usize),
+    Finish(usize),
+    Fail(usize),
+    Skip(usize),
+    Crash,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let step = 0..STEPS.len();
+    let op = prop_oneof![
+        6 => (step.clone(), step.clone()).prop_map(|(from, to)| Op::Send(from, to)),
+        1 => (step.clone(), step.clone()).prop_map(|(from, to)| Op::SendCut(from, to)),
+        1 => step.clone().prop_map(Op::Unknown),
+        1 => step.clone().prop_map(Op::ToNobody),
+        4 => step.clone().prop_map(Op::Open),
+        4 => step.clone().prop_map(Op::Turn),
+        1 => step.clone().prop_map(Op::TurnCut),
+        2 => step.clone().prop_map(Op::Finish),
+        1 => step.clone().prop_map(Op::Fail),
+        1 => step.prop_map(Op::Skip),
+        1 => Just(Op::Crash),
+    ];
+    proptest::collection::vec(op, 0..60)
+}
+
+async fn play(ops: &[Op], flow: &Arc<LoadedWorkflow>) {
+    let mut world = World::new(flow);
+    for op in ops {
+        match *op {
+            Op::Send(from, to) => drop(world.send(STEPS[from], STEPS[to]).await),
+            Op::SendCut(from, to) => {
+                world.disk.hangs.store(true, Ordering::Relaxed);
+                {
+                    let sending = world.send(STEPS[from], STEPS[to]);
+                    tokio::pin!(sending);
+                    assert!(futures_util::poll!(sending.as_mut()).is_pending());
+                }
+                world.disk.hangs.store(false, Ordering::Relaxed);
+            }
+            Op::Unknown(from) => drop(world.send(STEPS[from], "nowhere").await),
+            Op::ToNobody(from) => {
+                let from = Address::Step(STEPS[from].to_owned());
+                let sent =
+                    world.post.send("msg-send", from, Address::Coordinator, MessageType::Info, "x").await;
+                assert_eq!(sent, Sent::Dropped(DropReason::NoCoordinator));
+            }
+            Op::Open(step) => world.open(STEPS[step]),
+            Op::Turn(step) => world.turn(STEPS[step]),
+            Op::TurnCut(step) => {
+                let Some((reader, _)) = world.readers.get(STEPS[step]) else { continue };
+                if let Some(mail) = reader.take() {
+                    world.told.extend(letters(&mail).map(|id| (id, STEPS[step])));
+                }
+                // Only a process that dies leaves it so.
+                world = world.crash();
+            }
+            Op::Finish(step) => world.finish(STEPS[step]).await,
+            Op::Fail(step) => {
+                world.readers.remove(STEPS[step]);
+                let address = Address::Step(STEPS[step].to_owned());
+                world.post.read_to_the_end(&address, AfterReading::MaybeAnother).await;
+            }
+            Op::Skip(step) => {
+                if !world.readers.contains_key(STEPS[step]) {
+                    world.completed.insert(STEPS[step]);
+                    world.post.over(STEPS[step], Dropped::ForGood);
+                }
+            }
+            Op::Crash => world = world.crash(),
+        }
+    }
+    for step in STEPS {
+        world.open(step);
+        world.finish(step).await;
+    }
+    world.post.end(DropReason::TargetTerminal, Dropped::ForGood).await;
+    world.check();
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(work)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(tenon_testkit::cases(400)))]
+
+    #[test]
+    fn every_message_is_read_once_or_dropped_with_its_reason(ops in ops()) {
+        let flow = flow();
+        block_on(play(&ops, &flow));
+    }
+}
+
+#[test]
+fn every_reason_for_which_a_message_is_dropped() {
+    let flow = flow();
+    for reason in DropReason::ALL {
+        let (dropped, told) = block_on(dropped_for(reason, &flow));
+        assert_eq!(dropped, vec![reason], "{}", reason.name());
+        assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
+        if let Some(told) = told {
+            assert_eq!(told, Sent::Dropped(reason));
+        }
+    }
+}
+
+/// Makes it happen: the reasons that events tell, and what the sender was told at once.
+async fn dropped_for(reason: DropReason, flow: &Arc<LoadedWorkflow>) -> (Vec<DropReason>, Option<Sent>) {
+    let mut world = World::new(flow);
+    let a = || Address::Step("a".to_owned());
+    let told = match reason {
+        DropReason::WorkflowCancelled => {
+            world.send("a", "b").await;
+            world.post.end(reason, Dropped::UntilResumed).await;
+            let rows = world.disk.rows.lock().unwrap().len();
+            assert_eq!(rows, 1, "a run that goes on delivers it");
+            None
+        }
+        DropReason::TargetTerminal => {
+            world.open("b");
+            world.finish("b").await;
+            Some(world.send("a", "b").await)
+        }
+        DropReason::UnknownStep => Some(world.send("a", "each").await),
+        DropReason::MailboxClosedByFinalize => {
+            let signals = Signals::none();
+            let events = Arc::new(FlowEmitter::new("r", Arc::clone(&world.heard) as Arc<dyn FlowSink>));
+            let post = Post::new(Arc::clone(flow), events, &signals, Coordination::On);
+            post.close_for(&Address::Coordinator, reason).await;
+            Some(post.send("msg-send", a(), Address::Coordinator, MessageType::Info, "x").await)
+        }
+        DropReason::MaxWakeCycles => {
+            world.open("b");
+            for _ in 0..10 {
+                world.send("a", "b").await;
+                let (reader, woken) = world.readers.get_mut("b").unwrap();
+                assert!(reader.wakes(*woken).await);
+                *woken += 1;
+                world.turn("b");
+            }
+            world.send("a", "b").await;
+            let (reader, woken) = world.readers.get("b").unwrap();
+            assert!(!reader.wakes(*woken).await && reader.close());
+            None
+        }
+        DropReason::HoldTimeout => {
+            let gate = Arc::new(Semaphore::new(0));
+            let disk = Disk { gate: Some(Arc::clone(&gate)), ..Disk::default() };
+            world = World::on(flow, Arc::new(disk), Vec::new(), HashSet::new());
+            world.open("b");
+            let told = {
+                let sending = world.send("a", "b");
+                tokio::pin!(sending);
+                assert!(futures_util::poll!(sending.as_mut()).is_pending());
+                let (reader, _) = world.readers.get("b").unwrap();
+                assert!(!reader.close(), "a message is on its way");
+                assert!(!reader.wakes(0).await && reader.close());
+                gate.add_permits(10);
+                sending.await
+            };
+            Some(told)
+        }
+        DropReason::MailboxFull => {
+            for _ in 0..MAX_UNREAD {
+                assert!(matches!(world.send("a", "b").await, Sent::Queued(_)));
+            }
+            Some(world.send("a", "b").await)
+        }
+        DropReason::NoCoordinator => {
+            Some(world.post.send("msg-send", a(), Address::Coordinator, MessageType::Info, "x").await)
+        }
+    };
+    (world.heard.dropped().into_iter().map(|(_, reason)| reason).collect(), told)
+}
+
+#[test]
+fn a_message_that_cannot_be_kept_is_not_sent() {
+    let flow = flow();
+    block_on(async {
+        let disk = Disk { broken: true, ..Disk::default() };
+        let mut world = World::on(&flow, Arc::new(disk), Vec::new(), HashSet::new());
+        assert_eq!(world.send("a", "b").await, Sent::NotKept("the disk is full".to_owned()));
+        world.open("b");
+        world.finish("b").await;
+        assert!(world.heard.sent().is_empty() && world.told.is_empty());
+    });
+}
+
+#[test]
+fn a_sender_hears_later_that_nobody_read_its_message() {
+    let flow = flow();
+    block_on(async {
+        let mut world = World::new(&flow);
+        world.open("a");
+        assert_eq!(world.send("a", "b").await, Sent::Queued("msg-send-1".to_owned()));
+        world.post.over("b", Dropped::ForGood);
+        let (reader, _) = world.readers.get("a").unwrap();
+        assert!(!reader.wakes(0).await, "it is no reason to go on");
+        let mail = reader.take().unwrap();
+        assert_eq!(mail.text, "Your message msg-send-1 to `b` was not read: target-terminal.");
+    });
+}
