@@ -18,7 +18,7 @@ pub struct GoalArgs {
     /// Run the plan without asking
     #[arg(long, help_heading = "Goal", conflicts_with = "plan_only")]
     pub yes: bool,
-    /// Write the plan to this file, which must not be there [default: a file of its own in `plans` of the home folder]
+    /// Write the plan to this file, which must not be there; without it a file of its own in `plans` of the home folder
     #[arg(long, value_name = "FILE", help_heading = "Goal")]
     pub save: Option<PathBuf>,
     /// Print the plan, a workflow document, and run nothing

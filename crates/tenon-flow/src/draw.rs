@@ -10,12 +10,14 @@ mod list;
 mod mermaid;
 mod svg;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use crate::document::{Items, Loop, Step, Workflow};
 use crate::load::{LoadedStep, LoadedWorkflow, StepBody};
 use crate::topology::{self, Graph};
+
+pub(crate) use svg::Mark;
 
 /// The steps of a workflow and what depends on what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +93,11 @@ impl Plan {
             Drawing::Svg => svg::draw(self),
             Drawing::Json => json::draw(self),
         }
+    }
+
+    /// The picture of a run, to stand in a page: the document's steps by id.
+    pub(crate) fn draw_marked(&self, marks: &HashMap<String, Mark>) -> String {
+        svg::draw_marked(self, marks)
     }
 
     /// Boxes where they fit into so many columns, lists where they do not.

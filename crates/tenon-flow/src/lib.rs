@@ -32,6 +32,7 @@ mod message;
 mod message_tools;
 mod node;
 mod notice;
+mod page;
 mod parse;
 mod past;
 mod pinned;
@@ -101,6 +102,7 @@ pub use message::{
     CoordinatorSynthesis, DropReason, Letter, MaxWakeCyclesWarning, MessageDropped, MessageSent, MessageType,
 };
 pub use notice::{Notice, Started, StepKind};
+pub use page::{Payloads, page};
 pub use parse::parse;
 pub use past::{Again, Given, Past};
 pub use pinned::{NotPinned, Pinned};

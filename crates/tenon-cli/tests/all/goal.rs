@@ -361,15 +361,23 @@ fn flags_that_plans_cannot_have_are_refused() {
 #[test]
 fn money_and_time_are_for_planning_too() {
     let prices = r#"{"prices": {"test-model": {"input": 1000, "output": 1000}}}"#;
-    // The plan is expected to cost more than $2, and does cost $1.10: what is left is too little for a step.
-    let server = Server::start([hands_in(&plan())]);
+    // $110 for a plan leaves nothing for its steps.
+    let server = Server::start([hands_in(&plan()).usage(100_000, 10_000)]);
     let run = goal(&server, "see")
         .home_file("settings.json", prices)
-        .args(["--yes", "-o", "json", "--max-budget-usd", "2.2"])
+        .args(["--yes", "-o", "json", "--max-budget-usd", "50"])
         .run();
     let report = run.assert_code(55).json();
-    assert_eq!((&report["status"], &report["total_cost_usd"]), (&json!("budget_exceeded"), &json!(1.1)));
+    assert_eq!((&report["status"], &report["total_cost_usd"]), (&json!("budget_exceeded"), &json!(110.0)));
     server.assert_script_done();
+    // And a plan that cannot be paid for is not asked for.
+    let server = Server::start([]);
+    let run = goal(&server, "see")
+        .home_file("settings.json", prices)
+        .args(["--yes", "-o", "json", "--max-budget-usd", "0.01"])
+        .run();
+    let report = run.assert_code(55).json();
+    assert_eq!((&report["status"], &report["total_cost_usd"]), (&json!("budget_exceeded"), &json!(0.0)));
 }
 
 #[test]

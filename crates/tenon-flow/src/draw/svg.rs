@@ -1,5 +1,6 @@
 //! SVG: one self-contained picture that reads on light and dark pages.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::layout::{What, lay_out};
@@ -18,14 +19,35 @@ marker path{fill:#59636e;stroke:none}\
 /// Longer conditions and lists go on in the next line of their box.
 const MAX_DETAIL: usize = 56;
 
+/// How a step of a run stands, for its box.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Of the box, for the styles of the page around the picture.
+    pub class: &'static str,
+    /// The last line in the box.
+    pub line: String,
+    /// What the box leads to: the name of a place on the same page.
+    pub target: String,
+}
+
 pub(super) fn draw(plan: &Plan) -> String {
+    let style = format!("<style>{STYLE}</style>\n");
+    picture(plan, &HashMap::new(), "role=\"img\"", &style)
+}
+
+/// For a page that has styles of its own, with marks on the document's own steps.
+pub(super) fn draw_marked(plan: &Plan, marks: &HashMap<String, Mark>) -> String {
+    picture(plan, marks, "class=\"graph\" role=\"group\"", "")
+}
+
+fn picture(plan: &Plan, marks: &HashMap<String, Mark>, attributes: &str, style: &str) -> String {
     let mut picture = Picture { body: String::new(), width: 0, y: MARGIN };
-    picture.level(plan, &plan.title());
+    picture.level(plan, &plan.title(), marks);
     let Picture { body, width, y } = picture;
     let (width, height) = (width + 2 * MARGIN, y + MARGIN);
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\">\n\
-         <title>{}</title>\n<style>{STYLE}</style>\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" {attributes}>\n\
+         <title>{}</title>\n{style}\
          <defs><marker id=\"arrow\" viewBox=\"0 0 10 10\" refX=\"10\" refY=\"5\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L10 5L0 10z\"/></marker></defs>\n\
          {body}</svg>\n",
         escaped(&plan.title()),
@@ -42,7 +64,7 @@ struct Picture {
 
 impl Picture {
     /// One graph under its heading, and below it those of its steps.
-    fn level(&mut self, plan: &Plan, heading: &str) {
+    fn level(&mut self, plan: &Plan, heading: &str, marks: &HashMap<String, Mark>) {
         self.width = self.width.max(heading.chars().count() * COLUMN);
         let base = self.y + LINE / 2;
         let _ = writeln!(
@@ -51,7 +73,7 @@ impl Picture {
             escaped(heading)
         );
         self.y += TITLE;
-        self.graph(plan);
+        self.graph(plan, marks);
         for step in &plan.steps {
             let Some(inner) = &step.inner else { continue };
             let what = match step.kind {
@@ -59,11 +81,16 @@ impl Picture {
                 _ => inner.count(),
             };
             self.y += BETWEEN;
-            self.level(inner, &format!("in {}: {what}", step.id));
+            // What is inside may have run many times.
+            self.level(inner, &format!("in {}: {what}", step.id), &HashMap::new());
         }
     }
 
-    fn graph(&mut self, plan: &Plan) {
+    fn graph(&mut self, plan: &Plan, marks: &HashMap<String, Mark>) {
+        let lines = |step: &PlanStep| {
+            let mark = marks.get(&step.id).map(|mark| mark.line.clone());
+            lines(step).into_iter().chain(mark).collect::<Vec<_>>()
+        };
         let layout = lay_out(plan, lines);
         self.width = self.width.max(layout.width * COLUMN);
         let x = |column: usize| MARGIN + column * COLUMN;
@@ -104,18 +131,35 @@ impl Picture {
                     What::Step(index) => {
                         let wide = cell.width * COLUMN;
                         let tall = bottom - top;
+                        let mark = marks.get(&plan.steps[index].id);
+                        if let Some(mark) = mark {
+                            let _ = writeln!(
+                                svg,
+                                "<a href=\"#{}\" class=\"{}\">",
+                                escaped(&mark.target),
+                                mark.class
+                            );
+                        }
                         let _ = writeln!(
                             svg,
                             "<rect x=\"{left}\" y=\"{top}\" width=\"{wide}\" height=\"{tall}\" rx=\"6\"/>"
                         );
-                        for (line, text) in lines(&plan.steps[index]).iter().enumerate() {
-                            let class = if line == 0 { "" } else { " class=\"tag\"" };
+                        let texts = lines(&plan.steps[index]);
+                        for (line, text) in texts.iter().enumerate() {
+                            let class = match line {
+                                0 => "",
+                                line if mark.is_some() && line + 1 == texts.len() => " class=\"status\"",
+                                _ => " class=\"tag\"",
+                            };
                             let (left, base) = (left + 2 * COLUMN, top + LINE * (line + 1) + 2);
                             let _ = writeln!(
                                 svg,
                                 "<text{class} x=\"{left}\" y=\"{base}\">{}</text>",
                                 escaped(text)
                             );
+                        }
+                        if mark.is_some() {
+                            svg.push_str("</a>\n");
                         }
                     }
                 }
