@@ -52,6 +52,9 @@ pub enum FlowCommand {
         /// Also prompts, answers and results
         #[arg(long)]
         payloads: bool,
+        /// Write a page to look at in a browser, instead of printing
+        #[arg(long, value_name = "FILE", conflicts_with = "format")]
+        html: Option<PathBuf>,
     },
     /// Stop a run, also one of another process
     Cancel {

@@ -19,7 +19,10 @@ pub fn main(command: FlowCommand) -> u8 {
         FlowCommand::Run(args) => flow_run::main(args),
         FlowCommand::Resume(args) => flow_run::resume(args),
         FlowCommand::List { limit, format } => flow_runs::list(limit, format),
-        FlowCommand::Show { run, format, payloads } => flow_runs::show(&run, format, payloads),
+        FlowCommand::Show { run, payloads, html: Some(file), .. } => {
+            flow_runs::write_page(&run, &file, payloads)
+        }
+        FlowCommand::Show { run, format, payloads, html: None } => flow_runs::show(&run, format, payloads),
         FlowCommand::Cancel { run } => flow_runs::cancel(&run),
         FlowCommand::Delete { runs } => flow_runs::delete(&runs),
         FlowCommand::Export { run } => flow_runs::export(&run),

@@ -3,17 +3,19 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tenon_core::{ErrorClass, Failure, Timestamp};
 use tenon_flow::{
-    Answer, AttemptView, CallView, Cancelling, ErrorReport, Journal, JournalError, NotRun, RunState, RunStep,
-    RunSummary, RunView, Spent, Tokens, TurnView, WorkflowStatus,
+    Answer, AttemptView, CallView, Cancelling, ErrorReport, Journal, JournalError, NotRun, Payloads,
+    RunState, RunStep, RunSummary, RunView, Spent, Tokens, TurnView, WorkflowStatus, page,
 };
 
 use crate::flow_args::ReportFormat;
 use crate::manual::print;
+use crate::result_file::ResultFile;
 use crate::stderr::{Level, Reporter, harmless, line};
 use crate::{flow_journal, surroundings};
 
@@ -41,6 +43,13 @@ pub fn show(run: &str, format: ReportFormat, payloads: bool) -> u8 {
         ReportFormat::Text => print(harmless(&text(&view, shown)).as_bytes()),
         ReportFormat::Json => print(format!("{}\n", view_json(&view, shown)).as_bytes()),
     }))
+}
+
+pub fn write_page(run: &str, file: &Path, payloads: bool) -> u8 {
+    let payloads = if payloads { Payloads::Shown } else { Payloads::LeftOut };
+    let file = ResultFile::of("--html", file, &surroundings::started_in());
+    let written = file.check_kind().and_then(|()| file.write_text(&page(&view(run)?, payloads)));
+    done(written.map(|()| 0))
 }
 
 pub fn cancel(run: &str) -> u8 {

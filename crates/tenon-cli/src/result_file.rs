@@ -1,4 +1,5 @@
-//! `--result-file`: the payload or final text, whole or not at all, and never a stale one.
+//! `--result-file`: the payload or final text, whole or not at all, and never a stale one. Other flags that name a file to be
+//! written take the same care.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,11 +12,17 @@ pub struct ResultFile {
     path: PathBuf,
     /// As it was typed, for messages.
     named: PathBuf,
+    flag: &'static str,
 }
 
 impl ResultFile {
     pub fn new(named: &Path, started_in: &Path) -> ResultFile {
-        ResultFile { path: started_in.join(named), named: named.to_owned() }
+        ResultFile::of("--result-file", named, started_in)
+    }
+
+    /// The file of another flag.
+    pub fn of(flag: &'static str, named: &Path, started_in: &Path) -> ResultFile {
+        ResultFile { path: started_in.join(named), named: named.to_owned(), flag }
     }
 
     /// Fails if the file is one that this run reads or writes otherwise: preparing it would destroy that.
@@ -41,15 +48,7 @@ impl ResultFile {
     /// Removes what an earlier run left, and finds out before money is spent whether the file can be
     /// written.
     pub fn prepare(&self) -> Result<(), Failure> {
-        if self.named.as_os_str().as_encoded_bytes().ends_with(b"/") || self.path.file_name().is_none() {
-            return Err(self.cannot("it names a folder"));
-        }
-        // Only a file of an earlier run may be taken away: never a device, a pipe or a folder.
-        match fs::metadata(&self.path) {
-            Ok(meta) if meta.is_dir() => return Err(self.cannot("it is a folder")),
-            Ok(meta) if !meta.is_file() => return Err(self.cannot("it is not a regular file")),
-            Ok(_) | Err(_) => {}
-        }
+        self.check_kind()?;
         match fs::symlink_metadata(&self.path) {
             Ok(_) => fs::remove_file(&self.path).map_err(|error| self.cannot(error))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -59,10 +58,24 @@ impl ResultFile {
         fs::write(&trial, b"").and_then(|()| fs::remove_file(&trial)).map_err(|error| self.cannot(error))
     }
 
+    /// Only a file may be taken away: never a device, a pipe or a folder.
+    pub fn check_kind(&self) -> Result<(), Failure> {
+        if self.named.as_os_str().as_encoded_bytes().ends_with(b"/") || self.path.file_name().is_none() {
+            return Err(self.cannot("it names a folder"));
+        }
+        match fs::metadata(&self.path) {
+            Ok(meta) if meta.is_dir() => Err(self.cannot("it is a folder")),
+            Ok(meta) if !meta.is_file() => Err(self.cannot("it is not a regular file")),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     pub fn write(&self, success: &Success) -> Result<(), Failure> {
+        self.write_text(&format!("{}\n", success.text))
+    }
+
+    pub fn write_text(&self, text: &str) -> Result<(), Failure> {
         let unfinished = self.beside();
-        let mut text = success.text.clone();
-        text.push('\n');
         let written = fs::File::create(&unfinished)
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&unfinished, &self.path));
@@ -81,6 +94,6 @@ impl ResultFile {
 
     fn cannot(&self, why: impl std::fmt::Display) -> Failure {
         let named = self.named.display();
-        Failure::new(ErrorClass::Input, format!("`--result-file {named}` cannot be written: {why}"))
+        Failure::new(ErrorClass::Input, format!("`{} {named}` cannot be written: {why}", self.flag))
     }
 }

@@ -42,6 +42,8 @@ mod library;
 mod loading;
 #[path = "all/loops.rs"]
 mod loops;
+#[path = "all/page.rs"]
+mod page;
 #[path = "all/reference_page.rs"]
 mod reference_page;
 #[path = "all/replay.rs"]
