@@ -14,6 +14,7 @@ mod many_runs;
 mod mcp;
 mod node;
 mod openai_lines;
+mod page;
 mod promotions;
 mod properties;
 mod python;
@@ -94,6 +95,7 @@ const JOBS: &[Job] = &[
         what: "every order of every workflow of up to five steps",
         run: full_counts::schedules,
     },
+    Job { name: "page", what: "pages of runs in headless Chromium", run: page::run },
     Job { name: "500-runs", what: "many runs in one process keep apart", run: many_runs::run },
     Job {
         name: "promotions",

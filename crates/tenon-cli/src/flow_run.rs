@@ -127,7 +127,7 @@ async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
             warnings.iter().for_each(|warning| reporter.warn(warning));
             let status = match failure.class {
                 ErrorClass::Interrupted(_) => WorkflowStatus::Cancelled,
-                ErrorClass::Budget => WorkflowStatus::BudgetExceeded,
+                ErrorClass::Budget | ErrorClass::BudgetUsd => WorkflowStatus::BudgetExceeded,
                 _ => WorkflowStatus::Failed,
             };
             output.failed_early(&events, Report::failed_early(&run_id, &failure, status, &spent));

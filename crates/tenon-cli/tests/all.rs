@@ -53,6 +53,8 @@ mod flow_limits;
 mod flow_manners;
 #[path = "all/flow_messages.rs"]
 mod flow_messages;
+#[path = "all/flow_page.rs"]
+mod flow_page;
 #[path = "all/flow_run.rs"]
 mod flow_run;
 #[path = "all/flow_submit_result.rs"]

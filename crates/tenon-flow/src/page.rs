@@ -107,13 +107,13 @@ fn outcome(page: &mut String, view: &RunView, payloads: Payloads) {
                 format!("{:#}", json.to_value())
             }
         };
-        payload(page, "Answer", &shown);
+        payload(page, 3, "Answer", &shown);
     }
     if let Some(inputs) = inputs {
-        payload(page, "Inputs", inputs);
+        payload(page, 3, "Inputs", inputs);
     }
     if let Some(context) = context {
-        payload(page, "Context of every step", context);
+        payload(page, 3, "Context of every step", context);
     }
     page.push_str("</section>\n");
 }

@@ -42,17 +42,22 @@ fn npm(folder: &Path, pins: &[&str]) -> Result<bool, Failure> {
 
 fn install_node() -> Result<(), Failure> {
     println!("installing nodejs and npm");
-    let apt = |args: &[&str]| {
-        let mut apt = Command::new("apt-get");
-        apt.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());
-        apt.status().is_ok_and(|status| status.success())
-    };
-    if apt(&["update"]) && apt(&["install", "-y", "nodejs", "npm"]) && works("node") {
+    if apt(&["nodejs", "npm"]) && works("node") {
         return Ok(());
     }
     Err(Failure::other(
         "`node` and `npm` are needed (Debian: `nodejs`, `npm`), and could not be installed here",
     ))
+}
+
+/// Installs packages of Debian, where that may be done.
+pub fn apt(packages: &[&str]) -> bool {
+    let apt = |args: &[&str]| {
+        let mut apt = Command::new("apt-get");
+        apt.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());
+        apt.status().is_ok_and(|status| status.success())
+    };
+    apt(&["update"]) && apt(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
 fn works(program: &str) -> bool {

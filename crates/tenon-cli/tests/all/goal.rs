@@ -402,3 +402,61 @@ fn events_begin_with_the_plan() {
     assert_eq!(first, [&json!("plan_ready"), &json!("workflow_start")]);
     assert_eq!(lines[0]["data"]["workflow"]["name"], json!("Two Steps"));
 }
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// `examples/goal`; `UPDATE_CASSETTES=1` records it again.
+#[test]
+fn the_example_replays() {
+    let goal = "Which of the files here would a newcomer read first?";
+    let cassette = "examples/goal/cassette.jsonl";
+    let setup = tenon().cwd(root()).args(["goal", goal, "--core-tools", ""]);
+    if std::env::var_os("UPDATE_CASSETTES").is_some_and(|value| value == "1") {
+        let plan = json!({
+            "name": "first-reading",
+            "description": "Which files should a newcomer read first?",
+            "agents": {"guide": {
+                "description": "Shows newcomers around.",
+                "prompt": "You know how open-source projects are laid out.",
+                "resultSchema": {"type": "object", "required": ["files"], "properties": {"files": {"type": "array", "items": {"type": "string"}}}},
+            }},
+            "steps": [
+                {"id": "usual", "agent": "guide", "instructions": "Name the files that a project usually has for newcomers."},
+                {"id": "reasons", "dependsOn": ["usual"], "instructions": "Say in half a sentence what a newcomer learns from ${{ item }}.",
+                 "loop": {"forEach": "steps.usual.result.files", "maxConcurrency": 1, "outputMode": "cumulative"}},
+                {"id": "answer", "dependsOn": ["usual", "reasons"], "instructions": "Recommend an order in one sentence."},
+            ],
+        });
+        let script = [
+            hands_in(&plan),
+            reply()
+                .call("c1", "submit_result", json!({"files": ["README.md", "ARCHITECTURE.md"]}))
+                .usage(100, 20),
+            reply().text("What it is for, and how to try it.").usage(100, 20),
+            reply().text("Where everything is.").usage(100, 20),
+            reply()
+                .text("README.md first, to try it; then ARCHITECTURE.md, to find your way.")
+                .usage(100, 20),
+        ];
+        let server = Server::start(script.map(|reply| reply.model("scripted-model")));
+        let record =
+            ["--yes", "--no-journal", "--max-concurrency", "1", "-m", "scripted-model", "--record", cassette];
+        setup.clone().server(&server).args(record).run().assert_code(0);
+        server.assert_script_done();
+    }
+    let run = setup.clone().args(["--yes", "--no-journal", "--replay", cassette]).run();
+    let answer = "README.md first, to try it; then ARCHITECTURE.md, to find your way.\n";
+    assert_eq!(run.assert_code(0).stdout, answer, "{run}");
+    assert!(run.stderr.contains("│ reasons"), "{run}");
+    let run = setup.args(["--plan-only", "-q", "--replay", cassette]).run();
+    assert!(run.assert_code(0).stdout.contains("    agent: guide\n"), "{run}");
+    let page = std::fs::read_to_string(root().join("examples/goal/README.md")).unwrap();
+    let command = format!("tenon goal \"{goal}\" --yes --no-journal --core-tools \"\" --replay {cassette}\n");
+    assert!(page.contains(&command), "{command}");
+    let recorded = std::fs::read_to_string(root().join(cassette)).unwrap();
+    for part in ["test-key", "127.0.0.1", "/home/", "/tmp/", root().to_str().unwrap()] {
+        assert!(!recorded.contains(part), "`{part}` is in `{cassette}`");
+    }
+}

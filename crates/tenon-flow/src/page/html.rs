@@ -37,13 +37,17 @@ fn push(shown: &mut String, c: char) {
     }
 }
 
-/// A text with its heading, as it was written. A long one is cut, and says so.
-pub(super) fn payload(page: &mut String, heading: &str, content: &str) {
+/// A text with its heading, of this level, as it was written. A long one is cut, and says so.
+pub(super) fn payload(page: &mut String, level: u8, heading: &str, content: &str) {
     let mut shown = String::new();
     let mut rest = content.chars();
     rest.by_ref().take(MAX_CHARS).for_each(|c| push(&mut shown, c));
     let more = rest.count();
-    let _ = write!(page, "<h4>{}</h4>\n<pre tabindex=\"0\">{shown}</pre>\n", text(heading));
+    let _ = write!(
+        page,
+        "<h{level} class=\"label\">{}</h{level}>\n<pre tabindex=\"0\">{shown}</pre>\n",
+        text(heading)
+    );
     if more > 0 {
         let _ =
             writeln!(page, "<p class=\"note\">{} more characters are not shown.</p>", number(more as u64));
@@ -112,7 +116,7 @@ mod tests {
     #[test]
     fn long_texts_are_cut_and_say_so() {
         let mut page = String::new();
-        payload(&mut page, "Answer", &"<".repeat(MAX_CHARS + 1234));
+        payload(&mut page, 3, "Answer", &"<".repeat(MAX_CHARS + 1234));
         assert_eq!(page.matches("&lt;").count(), MAX_CHARS);
         assert!(page.ends_with("<p class=\"note\">1,234 more characters are not shown.</p>\n"));
     }

@@ -106,7 +106,7 @@ fn said(page: &mut String, step: &RunStep) {
         let of =
             if step.attempts.len() > 1 { format!(" of attempt {}", attempt.number) } else { String::new() };
         if let Some(prompt) = &attempt.prompt {
-            payload(page, &format!("Prompt{of}"), prompt);
+            payload(page, 4, &format!("Prompt{of}"), prompt);
         }
         for (index, turn) in attempt.turns.iter().enumerate() {
             self::turn(page, turn, &format!("Turn {}{of}", index + 1));
@@ -118,23 +118,23 @@ fn said(page: &mut String, step: &RunStep) {
     let Some(record) = step.record.as_deref() else { return };
     // The text of a single attempt stands in its turns.
     if !record.content.is_empty() && step.attempts.is_empty() {
-        payload(page, "Answer", &record.content);
+        payload(page, 4, "Answer", &record.content);
     }
     if let Some(result) = &record.result {
-        payload(page, "Result", &format!("{:#}", result.to_value()));
+        payload(page, 4, "Result", &format!("{:#}", result.to_value()));
     }
 }
 
 fn turn(page: &mut String, turn: &TurnView, heading: &str) {
     if !turn.text.is_empty() {
-        payload(page, heading, &turn.text);
+        payload(page, 4, heading, &turn.text);
     }
     for call in &turn.calls {
         let CallView { name, arguments, result, is_error, .. } = call;
         let failed = if *is_error { ", which failed" } else { "" };
-        payload(page, &format!("{heading}: call of {name}{failed}"), arguments);
+        payload(page, 4, &format!("{heading}: call of {name}{failed}"), arguments);
         if let Some(result) = result {
-            payload(page, &format!("{heading}: what {name} gave"), result);
+            payload(page, 4, &format!("{heading}: what {name} gave"), result);
         }
     }
 }
