@@ -12,7 +12,7 @@ use tenon_tools::KernelSupport;
 
 use crate::manual::print;
 use crate::stderr::line;
-use crate::{doctor_report, surroundings, sys};
+use crate::{doctor_report, flow_journal, surroundings, sys};
 
 /// A server that is there answers at once.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -25,8 +25,16 @@ pub struct Finding {
 
 pub fn main(report: Option<&Path>) -> u8 {
     let here = surroundings::collect(None);
-    let findings =
-        [version(), home(&here), settings(&here), model(&here), embedded(&here), shell(&here), sandbox()];
+    let findings = [
+        version(),
+        home(&here),
+        settings(&here),
+        model(&here),
+        embedded(&here),
+        runs(&here),
+        shell(&here),
+        sandbox(),
+    ];
     let mut text = String::new();
     for Finding { ok, what, advice } in &findings {
         // Writing to a string cannot fail.
@@ -129,6 +137,21 @@ fn model(here: &Surroundings) -> Finding {
 /// Not needed by those who have a key; so that it is not here is no failure.
 fn embedded(here: &Surroundings) -> Finding {
     ok(format!("embedded model: {}", crate::local::on_this_machine(here)))
+}
+
+/// That there are none yet is no failure.
+fn runs(here: &Surroundings) -> Finding {
+    let Some(path) = flow_journal::path(here) else {
+        return ok("workflow runs: not kept, because there is no home folder");
+    };
+    let counted = flow_journal::existing(here).and_then(|journal| match journal {
+        Some(journal) => journal.count().map_err(|error| flow_journal::failure(&error)),
+        None => Ok(0),
+    });
+    match counted {
+        Ok(count) => ok(format!("workflow runs: {count} in {}", path.display())),
+        Err(failure) => fail(format!("workflow runs: {}", failure.message), failure.hint),
+    }
 }
 
 fn reachable(base_url: &str) -> Result<(), String> {

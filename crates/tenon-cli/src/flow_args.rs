@@ -33,13 +33,17 @@ pub enum FlowCommand {
     )]
     Run(FlowRunArgs),
     /// Go on with a run that stopped or was cut off. What is done is neither paid for nor done again
-    #[command(override_usage = "tenon flow resume [OPTIONS] RUN [FILE]")]
+    #[command(
+        override_usage = "tenon flow resume [OPTIONS] RUN [FILE]",
+        mut_args(crate::flow_usage::hide_not_resumed)
+    )]
     Resume(FlowResumeArgs),
     /// List runs, the latest first
     List {
         /// How many at most
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
+        /// For people, or a JSON array
         #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
         format: ReportFormat,
     },
@@ -47,6 +51,7 @@ pub enum FlowCommand {
     Show {
         /// The run's id, or the beginning of it
         run: String,
+        /// For people, or one JSON object
         #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
         format: ReportFormat,
         /// Also prompts, answers and results

@@ -69,9 +69,13 @@ pub fn tell_unread(run_id: &str) {
 fn flags(argv: Vec<OsString>) -> Vec<String> {
     let command = Cli::command();
     let Ok(matches) = command.clone().try_get_matches_from(argv) else { return Vec::new() };
-    let of_flow = matches.subcommand_matches("flow").and_then(ArgMatches::subcommand);
+    let given = match matches.subcommand() {
+        Some(("flow", flow)) => flow.subcommand(),
+        // A plan for a goal is a run, too.
+        other => other,
+    };
     let resume = command.find_subcommand("flow").and_then(|flow| flow.find_subcommand("resume"));
-    match (of_flow, resume) {
+    match (given, resume) {
         (Some((_, given)), Some(resume)) => repeated(given, resume),
         _ => Vec::new(),
     }
@@ -157,6 +161,7 @@ mod tests {
                       --sandbox=auto --max-tool-calls=-1 --max-budget-usd 1";
         assert_eq!(flags_of(&line), wanted);
         assert_eq!(flags_of(&["tenon", "flow", "resume", "r", "--accept-changes"]), "");
+        assert_eq!(flags_of(&["tenon", "goal", "--yes", "do", "it", "-y"]), "--yolo");
     }
 
     #[test]

@@ -342,11 +342,18 @@ fn deleted(runs: &[String]) -> Result<u8, Failure> {
     let mut doomed = runs.iter().map(|run| found(run)).collect::<Result<Vec<_>, _>>()?;
     doomed.sort_by(|(_, left), (_, right)| left.cmp(right));
     doomed.dedup_by(|(_, left), (_, right)| left == right);
+    let here = surroundings::collect(None);
     let (mut text, mut failed) = (String::new(), None);
     for (journal, id) in &doomed {
         match journal.delete(id) {
             // A `String` takes everything.
-            Ok(()) => drop(writeln!(text, "deleted {id}")),
+            Ok(()) => {
+                if let Some(folder) = flow_journal::folder(&here, id) {
+                    // Most runs have none.
+                    let _ = std::fs::remove_dir_all(folder);
+                }
+                drop(writeln!(text, "deleted {id}"));
+            }
             Err(error) => failed = Some(failure(error)),
         }
     }

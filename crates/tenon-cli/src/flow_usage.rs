@@ -245,6 +245,12 @@ fn refuse_flags_of_single_runs(run: &RunArgs, command: &str) -> Result<(), Usage
     }
 }
 
+/// The same for a run that goes on, which has more that is settled.
+pub fn hide_not_resumed(arg: clap::Arg) -> clap::Arg {
+    let is_settled = arg.get_long().is_some_and(|flag| ["cwd", "no-session", "stdin"].contains(&flag));
+    hide_not_taken(if is_settled { arg.hide(true) } else { arg })
+}
+
 fn not_taken(flag: &str, hint: &str, command: &str) -> UsageError {
     UsageError::new(format!("`{command}` does not take `--{flag}`")).hint(hint)
 }

@@ -55,8 +55,12 @@ mod flow_manners;
 mod flow_messages;
 #[path = "all/flow_page.rs"]
 mod flow_page;
+#[path = "all/flow_resume.rs"]
+mod flow_resume;
 #[path = "all/flow_run.rs"]
 mod flow_run;
+#[path = "all/flow_runs.rs"]
+mod flow_runs;
 #[path = "all/flow_submit_result.rs"]
 mod flow_submit_result;
 #[path = "all/flow_validate.rs"]

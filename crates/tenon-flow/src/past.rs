@@ -197,6 +197,7 @@ impl Past {
             .chain(self.turns.keys())
             // The coordinator hears of any document.
             .filter(|key| !kept.contains(*key) && key.role() != Role::Coordinator)
+            .filter(|key| !self.forgotten.contains_key(*key))
             .cloned()
             .collect();
         let parents = self.parents();

@@ -151,11 +151,7 @@ impl RunView {
         }
         let mut spent = total(&past.spent);
         attempts.values().flatten().for_each(|attempt| spent.add(&attempt.spent));
-        let mut steps = seen.into_steps(stored.state, attempts);
-        for step in &mut steps {
-            let dropped = past.spent.iter().filter(|(key, _)| is_inside(key, &step.key));
-            dropped.for_each(|(_, spent)| step.spent.add(spent));
-        }
+        let mut steps = seen.into_steps(stored.state, attempts, &past.spent);
         waiting(&document, &run.id, &mut steps);
         Ok(RunView {
             id: run.id.clone(),
@@ -212,14 +208,22 @@ fn of_loop(segments: &[Segment]) -> Vec<Segment> {
     segments
 }
 
-/// Whether a key is of this step or of something in it.
-fn is_inside(key: &StepKey, step: &StepKey) -> bool {
-    let (inner, outer) = (plain(key.segments()), plain(step.segments()));
-    if step.role() == Role::Judge {
-        return key.role() == Role::Judge && inner == outer;
+/// The step of a key and every step around it, whichever attempt.
+fn around(key: &StepKey) -> Vec<(Vec<Segment>, Role)> {
+    let segments = plain(key.segments());
+    let mut places = Vec::new();
+    for upto in 2..=segments.len() {
+        let place = segments[..upto].to_vec();
+        let is_own = upto == segments.len();
+        if place.last().is_some_and(|last| last.of_iteration().is_some() || last.of_item().is_some()) {
+            places.push((of_loop(&place), Role::Work));
+        }
+        match key.role() {
+            Role::Judge if is_own => places.push((place, Role::Judge)),
+            _ => places.push((place, Role::Work)),
+        }
     }
-    let Some(part) = inner.get(..outer.len()) else { return false };
-    part == outer || of_loop(part) == outer
+    places
 }
 
 /// What the interpreter says once more.
@@ -266,13 +270,18 @@ impl Seen {
         self,
         state: RunState,
         mut attempts: BTreeMap<(Vec<Segment>, Role), Vec<AttemptView>>,
+        dropped: &[(StepKey, Spent)],
     ) -> Vec<RunStep> {
         let mut steps = self.steps;
-        let costs: Vec<(StepKey, Spent)> =
-            attempts.values().flatten().map(|attempt| (attempt.key.clone(), attempt.spent)).collect();
+        let mut costs: HashMap<(Vec<Segment>, Role), Spent> = HashMap::new();
+        let now = attempts.values().flatten().map(|attempt| (&attempt.key, attempt.spent));
+        for (key, spent) in now.chain(dropped.iter().map(|(key, spent)| (key, *spent))) {
+            around(key).into_iter().for_each(|place| costs.entry(place).or_default().add(&spent));
+        }
         for step in &mut steps {
-            step.attempts =
-                attempts.remove(&(plain(step.key.segments()), step.key.role())).unwrap_or_default();
+            let place = (plain(step.key.segments()), step.key.role());
+            step.spent = costs.get(&place).copied().unwrap_or_default();
+            step.attempts = attempts.remove(&place).unwrap_or_default();
             if let Some(first) = step.attempts.first() {
                 step.started = Some(first.started);
             }
@@ -282,8 +291,6 @@ impl Seen {
                     RunState::Interrupted | RunState::Ended(_) => ViewStatus::Unfinished,
                 };
             }
-            let inside = costs.iter().filter(|(key, _)| is_inside(key, &step.key));
-            inside.for_each(|(_, spent)| step.spent.add(spent));
         }
         steps
     }

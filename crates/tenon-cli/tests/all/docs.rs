@@ -104,6 +104,7 @@ fn workflows_guide() {
 #[test]
 fn running_workflows_guide() {
     check_page("docs/guides/running-workflows.md");
+    check_page("docs/guides/resuming-workflows.md");
     check_page("docs/reference/flow-events.md");
     check_page("docs/guides/goals.md");
 }

@@ -23,6 +23,9 @@ fn the_command_line_page_lists_every_flag_with_its_default() {
         &["flow", "run", "--help"],
         &["flow", "validate", "--help"],
         &["flow", "plan", "--help"],
+        &["flow", "resume", "--help"],
+        &["flow", "list", "--help"],
+        &["flow", "show", "--help"],
         &["goal", "--help"],
     ] {
         let run = super::tenon().args(command).run();

@@ -83,7 +83,10 @@ fn every_event_of_a_run_in_its_order() {
     assert!(events.iter().all(|event| event["run_id"] == "r1"));
     let of = |name: &str| events.iter().find(|event| named(&[(*event).clone()]) == [name]).unwrap();
     assert_eq!(of("plan_ready")["data"]["workflow"]["name"], "events");
-    assert_eq!(of("workflow_start")["data"], json!({"schema_version": 1, "name": "events", "total": 3}));
+    assert_eq!(
+        of("workflow_start")["data"],
+        json!({"schema_version": 1, "name": "events", "total": 3, "resumed": false})
+    );
     assert_eq!(of("agent_turn test response")["data"]["content"], "Looking.");
     assert_eq!(of("agent_turn test response")["agent"], "tester");
     assert_eq!(of("tool_call test start")["data"]["input"], json!({"path": "."}));

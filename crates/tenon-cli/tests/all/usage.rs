@@ -789,6 +789,7 @@ fn the_doctor_says_what_works_and_what_to_do() {
          FAIL model: no credentials for any model were found\n     \
          hint: set a key (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`), point `OPENAI_BASE_URL` to a server on this machine (`http://127.0.0.1:PORT/v1`), or use the small embedded model: `-m local`\n\
          ok   embedded model: not here yet; `-m local` or `tenon local pull` downloads 98 MB\n\
+         ok   workflow runs: 0 in <home>/.tenon/runs.db\n\
          ok   shell: bash\n"
     );
     let server = Server::start([]);

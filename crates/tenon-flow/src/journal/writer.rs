@@ -121,7 +121,7 @@ struct Thread {
 
 impl Thread {
     fn run(mut self, incoming: &Receiver<Task>) {
-        let mut renewed = Instant::now();
+        let (mut renewed, mut looked) = (Instant::now(), Instant::now());
         loop {
             let first = match self.held.is_empty() {
                 true => incoming.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -129,8 +129,13 @@ impl Thread {
             };
             match first {
                 Ok(task) => self.together(std::iter::once(task).chain(incoming.try_iter()).take(TOGETHER)),
-                Err(RecvTimeoutError::Timeout) => self.look(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // Also while there is always something to write.
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                self.look();
             }
             if renewed.elapsed() >= RENEW {
                 renewed = Instant::now();
