@@ -383,14 +383,18 @@ async fn prepare(
     // What is listed, or planned with, has to be there by now.
     let starting = around.stop.cancel().run_until_cancelled(mcp.ready(mcp_start)).await;
     starting.iter().flatten().for_each(|warning| around.reporter.warn(warning));
-    let told = match last_checks(read, &mut agent, &connections, &named, max_usd, around.reporter).await {
+    let begins = if continued.is_some() { SessionSource::Resume } else { SessionSource::Startup };
+    let checked = last_checks(read, &mut agent, &connections, &named, max_usd, begins, around.reporter);
+    let told = match checked.await {
         Ok(told) => told,
         Err(failure) => {
             ending.mcp.stop().await;
             return Err(failure);
         }
     };
-    let context = [context, told].into_iter().flatten().reduce(|all, more| format!("{all}\n\n{more}"));
+    let given = Given { inputs, context, kept: flow_resume::kept_flags(&asked.run) };
+    let all_context = [given.context.clone(), told].into_iter().flatten();
+    let context = all_context.reduce(|all, more| format!("{all}\n\n{more}"));
     agent.audience = if asked.run.include_partial_messages { Audience::Live } else { Audience::Whole };
     let models = ModelsOfRun { connections, default: agent.info.model.clone(), is_forced };
     let worktrees = Worktrees {
@@ -406,7 +410,7 @@ async fn prepare(
         models: Arc::new(models),
         memory,
         subagents,
-        context: context.clone(),
+        context,
         worktrees: Some(worktrees),
         fail_on_denied: args.fail_on_denied,
         trace: around.telemetry.trace(),
@@ -437,12 +441,11 @@ async fn prepare(
         }
     };
     wall_time = wall_time.map(|time| time.saturating_sub(before));
-    let mut spec = RunSpec::new(flow, run_id, inputs.clone());
+    let mut spec = RunSpec::new(flow, run_id, given.inputs.clone());
     spec.before = *spent;
     spec.limits =
         RunLimits { max_concurrency: asked.max_concurrency, wall_time_ms: wall_time.map(millis), max_usd };
     // The last thing before the run, so that one that never began leaves nothing behind.
-    let given = Given { inputs, context, kept: flow_resume::kept_flags(&asked.run) };
     let keeping = Keeping { journal: source.journal, continued, given, secrets, settings: &settings };
     match keeping.start(&spec, &parts).await {
         Ok((log, kept)) => Ok(Ready::Run(Box::new(Prepared { spec, parts, planned, log, kept }))),
@@ -515,6 +518,7 @@ async fn last_checks(
     connections: &Connections,
     named: &[String],
     max_usd: Option<MoneyLimit>,
+    begins: SessionSource,
     reporter: Reporter,
 ) -> Result<Option<String>, Failure> {
     if let Some(flow) = flow {
@@ -528,7 +532,7 @@ async fn last_checks(
     }
     let max_usd = flow.map_or(max_usd, |flow| MoneyLimit::of(max_usd, flow));
     agent.budget = money::keep(max_usd, &agent.models)?;
-    flow_hooks::at_start(agent, SessionSource::Startup, reporter).await
+    flow_hooks::at_start(agent, begins, reporter).await
 }
 
 impl Prepared {
@@ -557,7 +561,10 @@ impl Prepared {
         }
         flow_hooks::at_end(&hooks, status, stop, reporter).await;
         ending.mcp.stop().await;
-        remove_empty(&scratch);
+        // A run that can be gone on with finds there what its steps were working in.
+        if spec.is_none() || status == WorkflowStatus::Completed {
+            remove_empty(&scratch);
+        }
         Ended { status, failure, outcome: Some(outcome), spec }
     }
 }

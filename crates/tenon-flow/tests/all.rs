@@ -50,6 +50,8 @@ mod reference_page;
 mod replay;
 #[path = "all/retries.rs"]
 mod retries;
+#[path = "all/run_view.rs"]
+mod run_view;
 #[path = "all/scheduling.rs"]
 mod scheduling;
 #[path = "all/sim.rs"]

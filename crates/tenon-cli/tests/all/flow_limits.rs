@@ -67,7 +67,9 @@ fn a_budget_is_not_overshot_by_many_steps_at_once() {
         let report = run.assert_code(55).json();
         assert_eq!(report["status"], "budget_exceeded", "{run}");
         assert_eq!((server.requests().len(), &report["total_cost_usd"]), (10, &json!(10.0)), "{run}");
-        assert_eq!((count(&report, "completed"), count(&report, "cancelled")), (10, 40), "{run}");
+        // Whether an item hears of it first or from the run depends on who is faster.
+        let without = count(&report, "cancelled") + count(&report, "failed");
+        assert_eq!((count(&report, "completed"), without), (10, 40), "{run}");
         assert_eq!(report["steps"]["each"]["cost"], 10.0, "{run}");
         let error = format!("{} {}", report["error"]["message"], report["error"]["hint"]);
         assert!(error.contains(said), "{error}");

@@ -390,7 +390,7 @@ fn a_budget_covers_all_tries_and_is_raised_by_the_line_that_is_told() {
         ),
         "{run}"
     );
-    std::fs::write(place.workspace().join("flow.yaml"), budgeted(900_000_000)).unwrap();
+    std::fs::write(place.workspace().join("flow.yaml"), budgeted(1_000_000)).unwrap();
     let server = Server::start([at("Do b.").text("B.").usage(1, 1), at("Do c.").text("C.").usage(1, 1)]);
     let run = run_in(&place, &server, &["resume", "r1", "--accept-changes"]).run();
     assert!(run.assert_code(0).stderr.contains("the document has changed; 1 step is kept"), "{run}");
