@@ -352,7 +352,8 @@ fn deleted(runs: &[String]) -> Result<u8, Failure> {
                     // Most runs have none.
                     let _ = std::fs::remove_dir_all(folder);
                 }
-                drop(writeln!(text, "deleted {id}"));
+                // A `String` takes everything.
+                let _ = writeln!(text, "deleted {id}");
             }
             Err(error) => failed = Some(failure(error)),
         }
