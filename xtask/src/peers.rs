@@ -25,6 +25,7 @@ mod sdk;
 mod sdk_claude;
 mod sdk_docs;
 mod sdk_qwen;
+mod sdk_scenarios;
 mod snippets;
 mod tls;
 mod workspace;

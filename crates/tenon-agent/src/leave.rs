@@ -67,7 +67,8 @@ impl Run<'_> {
             | ErrorClass::Config
             | ErrorClass::Refused => true,
             ErrorClass::Protocol => {
-                self.does_not_fit || failure.http_status.is_some_and(|status| (400..500).contains(&status))
+                let is_at_fault = failure.http_status.is_some_and(|status| (400..500).contains(&status));
+                self.does_not_fit || is_at_fault && failure.retryable != Some(true)
             }
             _ => false,
         }

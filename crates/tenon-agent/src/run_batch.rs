@@ -235,6 +235,10 @@ impl Run<'_> {
     }
 
     async fn begin_call(&mut self, call: &ToolCall, decision: Decision) -> Result<(), Failure> {
+        // Whoever stops a run does not want what has not begun.
+        if self.agent.stop.cancel().is_cancelled() {
+            return Err(self.agent.stop.failure());
+        }
         self.tool_calls += 1;
         self.agent.lineage.count_tool_call();
         self.count_decision(&call.name, decision);

@@ -40,7 +40,7 @@ pub async fn command(host: &mut StreamHost, turn: &Turn, history: &mut Vec<Messa
         let answer = Err(no_payload_of(&command));
         return Commanded::Answered { command, answer, info: host.info() };
     }
-    match commands.run(&command, &mut SessionDesk { host, history }).await {
+    match commands.run(&command, &mut SessionDesk { host, history, then: Then::MoreTurns }).await {
         Ran::Submit(submitting) => {
             // What came with the words stays with them.
             let more = turn.parts.iter().filter(|part| !matches!(part, InputPart::Text(_)));
@@ -147,7 +147,8 @@ pub async fn answer_once(mut host: StreamHost, command: Command, teller: Teller)
         return teller.answered(Err(failure), None);
     };
     let commands = kit.commands.clone();
-    let ran = commands.run(&command, &mut SessionDesk { host: &mut host, history: &mut history }).await;
+    let mut desk = SessionDesk { host: &mut host, history: &mut history, then: Then::TheEnd };
+    let ran = commands.run(&command, &mut desk).await;
     let answer = match ran {
         Ran::Answered(answer) => Ok(answer),
         Ran::Failed(failure) => Err(failure),
@@ -166,6 +167,15 @@ pub async fn answer_once(mut host: StreamHost, command: Command, teller: Teller)
 struct SessionDesk<'a> {
     host: &'a mut StreamHost,
     history: &'a mut Vec<Message>,
+    then: Then,
+}
+
+/// What follows a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    MoreTurns,
+    /// It stood on the command line, and is all that was asked.
+    TheEnd,
 }
 
 impl StreamHost {
@@ -247,6 +257,12 @@ impl Desk for SessionDesk<'_> {
     }
 
     fn set_model(&mut self, name: &str) -> Result<String, Failure> {
+        if self.then == Then::TheEnd {
+            let message = format!("`/model {name}` holds for the turns that follow, and none follows here");
+            return Err(
+                Failure::new(ErrorClass::Input, message).hint(format!("`--model {name}` asks this one"))
+            );
+        }
         self.host.set_model(Some(name))
     }
 

@@ -77,6 +77,8 @@ mod hook_answers;
 mod hooks;
 #[path = "all/layout.rs"]
 mod layout;
+#[path = "all/left_turns.rs"]
+mod left_turns;
 #[cfg(feature = "local")]
 #[path = "all/local.rs"]
 mod local;

@@ -5,6 +5,7 @@
 //! anew or cancelled meanwhile. An index that is a little old still answers, and is built again beside that.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -69,7 +70,13 @@ impl Hints {
                 let (items, perfect) = slash(before, from);
                 answer.send(&items, perfect);
             }
-            HintTrigger::At => self.files(path_typed(before).to_owned(), answer, Arc::clone(&from.workspace)),
+            HintTrigger::At => match Near::of(hint.cwd.as_deref(), &from.workspace) {
+                Ok(near) => {
+                    let typed = path_typed(before).to_owned();
+                    self.files(Wish { typed, near }, answer, Arc::clone(&from.workspace));
+                }
+                Err(why) => answer.error(why),
+            },
         }
     }
 
@@ -85,13 +92,13 @@ impl Hints {
         self.wanted.cancel(prompt_id);
     }
 
-    fn files(&self, typed: String, answer: Answering, workspace: Arc<Workspace>) {
+    fn files(&self, wish: Wish, answer: Answering, workspace: Arc<Workspace>) {
         let now = Instant::now();
         let built = self.index.try_lock().ok().and_then(|built| built.clone());
         let age = built.as_ref().map(|built| now.duration_since(built.at));
         match built.filter(|_| age.is_some_and(|age| age < USABLE)) {
             Some(built) => {
-                tokio::task::spawn_blocking(move || answer.from(&built.index, &typed));
+                tokio::task::spawn_blocking(move || answer.from(&built.index, &wish));
                 if age.is_some_and(|age| age >= FRESH) {
                     let (index, end) = (Arc::clone(&self.index), self.end.clone());
                     tokio::spawn(async move { drop(fresh(&index, workspace, end).await) });
@@ -103,9 +110,38 @@ impl Hints {
                 tokio::spawn(async move {
                     if let Some(index) = fresh(&index, workspace, end).await {
                         // A panic would be a bug of the comparison; there is no answer then, and no harm.
-                        let _ = tokio::task::spawn_blocking(move || answer.from(&index, &typed)).await;
+                        let _ = tokio::task::spawn_blocking(move || answer.from(&index, &wish)).await;
                     }
                 });
+            }
+        }
+    }
+}
+
+/// A path that is being typed, and where.
+struct Wish {
+    typed: String,
+    near: Near,
+}
+
+/// What the paths begin with that are meant first: those of the folder that whoever types is in. Empty for all.
+struct Near(String);
+
+impl Near {
+    fn of(cwd: Option<&str>, workspace: &Workspace) -> Result<Near, String> {
+        let Some(cwd) = cwd else { return Ok(Near(String::new())) };
+        let named = Path::new(cwd);
+        let real = named.canonicalize().unwrap_or_else(|_| named.to_path_buf());
+        let roots = workspace.roots();
+        let Some(first) = roots.first() else { return Ok(Near(String::new())) };
+        if first.starts_with(&real) {
+            return Ok(Near(String::new()));
+        }
+        let shown = real.strip_prefix(first).unwrap_or(&real);
+        match roots.iter().any(|root| real.starts_with(root)) {
+            true => Ok(Near(format!("{}/", shown.to_string_lossy()))),
+            false => {
+                Err(format!("`{cwd}` (`context.cwd`) is not in the workspace, so `@` reaches no file of it"))
             }
         }
     }
@@ -201,10 +237,15 @@ impl Answering {
         self.line(&HintStatus::Loading, &[], IsPerfect::No);
     }
 
-    fn from(&self, index: &FileIndex, typed: &str) {
-        let best = index.best(&Typed::new(typed), MOST);
-        let perfect = match best.iter().any(|path| path.trim_end_matches('/') == typed.trim_end_matches('/'))
-        {
+    fn from(&self, index: &FileIndex, wish: &Wish) {
+        let Wish { typed, near: Near(near) } = wish;
+        let best = index.best_near(&Typed::new(typed), MOST, near);
+        let meant = typed.trim_end_matches('/');
+        let is_meant = |path: &String| {
+            let path = path.trim_end_matches('/');
+            path == meant || path.strip_prefix(near.as_str()) == Some(meant)
+        };
+        let perfect = match best.iter().any(is_meant) {
             true if !typed.is_empty() => IsPerfect::Yes,
             _ => IsPerfect::No,
         };
@@ -217,6 +258,12 @@ impl Answering {
             })
             .collect();
         self.send(&items, perfect);
+    }
+
+    fn error(&self, why: String) {
+        if self.wanted.take(&self.prompt_id, self.number) {
+            self.line(&HintStatus::Error(why), &[], IsPerfect::No);
+        }
     }
 
     fn send(&self, items: &[HintItem], perfect: IsPerfect) {

@@ -11,6 +11,8 @@
 mod commands;
 #[path = "all/damage.rs"]
 mod damage;
+#[path = "all/drive.rs"]
+mod drive;
 #[path = "all/list.rs"]
 mod list;
 #[path = "all/mirror.rs"]

@@ -20,6 +20,9 @@ use crate::walk::{self, Ignored};
 /// More bytes of names than this are no project; the rest is left out.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
+/// What it is worth to lie in the folder that somebody works in: about as much as the name beginning with what was typed.
+const NEAR: i32 = 40;
+
 /// Paths relative to the working folder; those of added folders are absolute. Folders end with a slash.
 #[derive(Debug, Default)]
 pub struct FileIndex {
@@ -57,22 +60,33 @@ impl FileIndex {
 
     /// The paths that fit best, the best first.
     pub fn best(&self, typed: &Typed, most: usize) -> Vec<String> {
+        self.best_near(typed, most, "")
+    }
+
+    /// The same, with paths that begin with `near` before others that fit as well.
+    pub fn best_near(&self, typed: &Typed, most: usize, near: &str) -> Vec<String> {
         // The worst of the kept ones is on top, so that it can be thrown out.
         let mut kept: BinaryHeap<(std::cmp::Reverse<i32>, &[u8])> = BinaryHeap::with_capacity(most + 1);
+        // What is no better than this cannot be kept any more; where everything fits, that is nearly everything.
+        let mut worst: (i32, &[u8]) = (i32::MIN, &[]);
         let mut start = 0;
-        for (end, mask) in self.ends.iter().zip(&self.masks) {
+        for (at, end) in self.ends.iter().enumerate() {
             let path = &self.text[start..*end];
             start = *end;
-            if !typed.may_fit(*mask) {
+            if !typed.may_fit(self.masks[at]) {
                 continue;
             }
-            let Some(score) = typed.score(path) else { continue };
-            if kept.len() == most && kept.peek().is_some_and(|(worst, _)| score < worst.0) {
+            let Some(mut score) = typed.score(path) else { continue };
+            if !near.is_empty() && path.starts_with(near.as_bytes()) {
+                score += NEAR;
+            }
+            if score < worst.0 || score == worst.0 && path >= worst.1 {
                 continue;
             }
             kept.push((std::cmp::Reverse(score), path));
             if kept.len() > most {
                 kept.pop();
+                worst = kept.peek().map_or(worst, |(score, path)| (score.0, path));
             }
         }
         let sorted = kept.into_sorted_vec();
@@ -184,5 +198,6 @@ mod tests {
         assert_eq!(index.best(&Typed::new("mainloop"), 5), ["src/deep/er/main_loop.rs"]);
         assert_eq!(index.best(&Typed::new("deep/"), 1), ["src/deep/"]);
         assert_eq!(index.best(&Typed::new("env"), 5), [""; 0]);
+        assert_eq!(index.best_near(&Typed::new("main"), 1, "src/deep/"), ["src/deep/er/main_loop.rs"]);
     }
 }

@@ -10,7 +10,7 @@ use crate::peers::node;
 use crate::peers::python::{self, Dependencies, Packages};
 use crate::peers::sdk::{Driver, Scenario};
 use crate::peers::sdk_docs;
-use crate::peers::sdk_qwen::{adds, asked_once, runs, stopped_in_mid_answer, writes};
+use crate::peers::sdk_scenarios::{adds, common, runs};
 use crate::peers::workspace::{self, Binary};
 
 const PYTHON: Packages = Packages {
@@ -46,7 +46,8 @@ pub fn run(binary: &Binary) -> Result<(), Failure> {
 }
 
 fn in_both() -> Vec<Scenario> {
-    vec![
+    let mut scenarios = common();
+    scenarios.extend([
         Scenario::new("query", [reply().text("Hello.")], |seen| {
             seen.saw["result"] == "Hello."
                 && seen.saw["text"] == json!(["Hello."])
@@ -57,24 +58,6 @@ fn in_both() -> Vec<Scenario> {
             [reply().call("c1", "structured_output", json!({"risk": "low"}))],
             |seen| seen.saw["structured"] == json!({"risk": "low"}) && seen.saw["subtype"] == "success",
         ),
-        Scenario::new("two turns", [reply().text("One."), reply().text("Two.")], |seen| {
-            seen.saw["results"] == json!(["One.", "Two."]) && seen.was_sent(1, "first")
-        }),
-        Scenario::new("allowed", writes(), |seen| {
-            seen.file("a.txt").as_deref() == Some("as asked\n") && asked_once(seen.saw, "write_file")
-        }),
-        Scenario::new("changed", writes(), |seen| seen.file("a.txt").as_deref() == Some("changed\n")),
-        Scenario::new("denied", writes(), |seen| {
-            seen.file("a.txt").is_none()
-                && seen.told("c1").contains("not today")
-                && seen.saw["denials"][0]["tool_name"] == "write_file"
-        }),
-        Scenario::new("interrupt", stopped_in_mid_answer(), |seen| {
-            seen.saw["stopped"]["is_error"] == true && seen.saw["after"] == "Still here."
-        }),
-        Scenario::new("partial messages", [reply().text_chunks(["Hel", "lo", "."])], |seen| {
-            seen.saw["deltas"] == json!(["Hel", "lo", "."]) && seen.saw["text"] == json!(["Hello."])
-        }),
         Scenario::new("in-process tool", adds(), |seen| {
             seen.saw["called"] == json!([{"a": 2, "b": 40}]) && seen.told("c1").starts_with("42")
         }),
@@ -84,7 +67,8 @@ fn in_both() -> Vec<Scenario> {
                 && seen.saw["events"]
                     == json!([["hook_started", "PreToolUse"], ["hook_response", "PreToolUse"]])
         }),
-    ]
+    ]);
+    scenarios
 }
 
 fn in_python() -> Vec<Scenario> {

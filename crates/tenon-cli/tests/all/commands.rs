@@ -102,12 +102,11 @@ fn all_commands_with_good_and_bad_arguments() {
         assert!(answer["content"].as_str().unwrap().starts_with(begins), "{text}: {answer}");
         assert_eq!((&result["is_error"], &result["result"]), (&json!(false), &answer["content"]), "{text}");
     }
-    let (command, _) = typed(&mut client, "/chat save x");
-    assert_eq!(command["result"]["level"], "warning", "{command}");
     let (command, _) = typed(&mut client, "/compress");
     let nothing = "There is nothing to compress yet: the last turn always stays.";
     assert_eq!(command["result"]["content"], nothing, "{command}");
-    let bad: [(&str, &str); 15] = [
+    let bad: [(&str, &str); 16] = [
+        ("/chat save x", "there is nothing to save: the conversation is empty"),
         ("/help nobody", "there is no command `/nobody`"),
         ("/clear all", "`/clear` takes nothing after its name\nhint: usage: `/clear`"),
         ("/model a b", "`/model` takes one name"),
@@ -173,6 +172,8 @@ fn a_commands_answer_is_the_answer_of_a_run_in_every_format() {
         };
         assert!(told.as_str().unwrap().starts_with("the control channel is off"), "{run}");
     }
+    let run = base.clone().args(["-p", "/model other"]).run();
+    assert!(run.code == 42 && run.stderr.contains("hint: `--model other` asks this one"), "{run}");
     let run = base.clone().args(["-p", "/stats", "--result-file", "out.txt"]).run();
     assert_eq!(run.code, 0, "{run}");
     assert_eq!(run.read("out.txt"), run.stdout);
@@ -280,6 +281,23 @@ fn commands_of_the_user_and_of_a_trusted_project() {
     assert!(run.stderr.contains("`/clear` is a command of tenon itself"), "{run}");
     let run = base.args(["--trust-project", "-p", "/deep:er:go"]).run();
     assert_eq!((run.code, asked(&server, 3).as_str()), (0, "Go."), "{run}");
+}
+
+#[test]
+fn files_in_braces_are_read_and_nothing_is_run() {
+    let server = Server::start([reply().text("Done.")]);
+    let base = tenon()
+        .server(&server)
+        .file("my notes.md", "be kind\n")
+        .home_file("commands/read.md", "As @{my notes.md} says: println!{x} {{args}}")
+        .home_file("commands/diff.md", "Look at !{touch ran} closely.");
+    let run = base.clone().args(["-p", "/read now"]).run();
+    assert_eq!(run.code, 0, "{run}");
+    let wanted = "As @{my notes.md} says: println!{x} now\n\n[The file `my notes.md`:]\nbe kind\n[End of `my notes.md`]";
+    assert_eq!(asked(&server, 0), wanted);
+    let run = base.args(["-p", "/diff"]).run();
+    assert!(run.code == 42 && run.stderr.contains("`/diff` wants `touch ran` to be run"), "{run}");
+    assert!(!run.workspace().join("ran").exists());
 }
 
 #[test]
@@ -423,6 +441,25 @@ fn a_conversation_is_compressed_on_request() {
     );
     client.close_stdin();
     assert_eq!(client.wait().code, 0);
+}
+
+#[test]
+fn a_summary_that_is_no_shorter_is_thrown_away() {
+    let server = Server::start([
+        reply().text("One."),
+        reply().text("Two."),
+        reply().text("S"),
+        reply().text("Three."),
+    ]);
+    let base = tenon().server(&server);
+    base.clone().args(["-p", "a"]).run().assert_code(0);
+    base.clone().args(["-c", "-p", "b"]).run().assert_code(0);
+    let run = base.clone().args(["-c", "-p", "/compress"]).run();
+    assert!(run.code == 0 && run.stdout.starts_with("The conversation stays as it is"), "{run}");
+    let run = base.clone().args(["-c", "-p", "/stats"]).run();
+    assert!(run.stdout.contains("2 earlier turns; since then 0 turns"), "{run}");
+    base.args(["-c", "-p", "c"]).run().assert_code(0);
+    assert_eq!(server.request(3).messages().len(), 6, "the system prompt and everything that was said");
 }
 
 #[test]

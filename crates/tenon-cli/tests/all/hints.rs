@@ -90,6 +90,34 @@ fn files_are_loading_and_then_there_without_secrets() {
     assert_eq!(loading, 1, "the tree is known after the first time\n{run}");
 }
 
+/// Whoever types in a folder means its files first; where `@` does not reach, there are none.
+#[test]
+fn files_of_the_folder_that_somebody_is_in_come_first() {
+    let server = Server::start([]);
+    let base = tenon().server(&server).file("main.rs", "").file("sub/deep/main.rs", "").file("sub/x.rs", "");
+    let sub = base.workspace().join("sub");
+    let elsewhere = base.home().to_owned();
+    let mut client = driven(base, &[]);
+    let typed = |text: &str, id: &str, cwd: &std::path::Path| {
+        let mut asked = hint("at", text, id);
+        asked["context"]["cwd"] = json!(cwd);
+        asked
+    };
+    for (text, wanted, perfect) in
+        [("@main", &["sub/deep/main.rs", "main.rs"][..], false), ("@x.rs", &["sub/x.rs"], true)]
+    {
+        client.write_json(&typed(text, text, &sub));
+        let line = answer(&mut client, text, "ok");
+        assert_eq!(labels(&line), wanted, "{text}");
+        assert_eq!(line["metadata"]["is_perfect_match"], perfect, "{text}");
+    }
+    client.write_json(&typed("@main", "p", &elsewhere));
+    let line = answer(&mut client, "p", "error");
+    assert!(line["message"].as_str().is_some_and(|why| why.contains("is not in the workspace")), "{line}");
+    client.close_stdin();
+    assert_eq!(client.wait().code, 0);
+}
+
 /// Typing goes on, or somebody gives up: only the last request of a prompt is answered.
 #[test]
 fn what_was_typed_over_or_cancelled_is_not_answered() {

@@ -39,6 +39,7 @@ pub(super) fn stats(words: &Words<'_>, desk: &dyn Desk) -> Result<CommandAnswer,
     let limit = stats.context_limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
     let before = match stats.turns_before {
         0 => String::new(),
+        1 => "1 earlier turn; since then ".to_owned(),
         turns => format!("{turns} earlier turns; since then "),
     };
     Ok(CommandAnswer::message(format!(

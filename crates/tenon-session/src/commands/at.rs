@@ -161,11 +161,16 @@ fn paths_in(text: &str) -> Vec<String> {
     paths
 }
 
-/// A path and how many bytes it takes: to the next space that has no backslash, or in quotes.
+/// A path and how many bytes it takes: to the next space that has no backslash, or in quotes or braces.
 fn path_at(text: &str) -> Option<(String, usize)> {
     if let Some(quoted) = text.strip_prefix('"') {
         let end = quoted.find('"').filter(|end| *end > 0)?;
         return Some((quoted[..end].to_owned(), end + 2));
+    }
+    // As files with commands have it.
+    if let Some(braced) = text.strip_prefix('{') {
+        let end = braced.find('}').filter(|end| !braced[..*end].trim().is_empty())?;
+        return Some((braced[..end].trim().to_owned(), end + 2));
     }
     let mut path = String::new();
     let mut length = 0;
@@ -194,10 +199,12 @@ mod tests {
 
     #[test]
     fn paths_stand_at_the_beginning_of_words() {
-        let table: [(&str, &[&str]); 9] = [
+        let table: [(&str, &[&str]); 11] = [
             ("fix the bug in @main.py", &["main.py"]),
             ("@a (@b) \"@c\" x@d.e `@f`", &["a", "b)", "c\""]),
             ("@my\\ file.md and @\"an other.md\" end", &["my file.md", "an other.md"]),
+            ("see @{src/a b.rs}, @{ c }", &["src/a b.rs", "c"]),
+            ("@{} @{open", &[]),
             ("@@a", &["@a"]),
             ("@", &[]),
             ("@ a", &[]),

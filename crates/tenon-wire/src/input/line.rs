@@ -61,6 +61,8 @@ pub struct Hint {
     pub text: String,
     /// In UTF-16 code units, as editors count; the end of the text when it is not given.
     pub cursor: Option<usize>,
+    /// Where whoever types is (`context.cwd`): files there are meant first.
+    pub cwd: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +206,10 @@ fn hint(fields: &Map<String, Value>) -> Result<Hint, InputError> {
             None => return Err(InputError::new("`cursor` must be a count of 0 or more")),
         },
     };
+    let context = fields.get("context");
+    let cwd = context.and_then(|context| context.get("cwd")).and_then(Value::as_str);
     Ok(Hint {
+        cwd: cwd.filter(|cwd| !cwd.is_empty()).map(str::to_owned),
         session_id: text(fields, "session_id")?,
         prompt_id: id(fields, "prompt_id")?,
         trigger,
