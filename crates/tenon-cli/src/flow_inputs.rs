@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use tenon_core::{ErrorClass, Failure};
-use tenon_flow::{JsonText, LoadedWorkflow, with_defaults};
+use tenon_flow::{JsonText, LoadedWorkflow, UnfitInputs, check_inputs, with_defaults};
 
 use crate::flow_usage::Asked;
 use crate::input::read_text_file;
@@ -19,33 +19,30 @@ pub fn read(asked: &Asked, flow: &LoadedWorkflow, started_in: &Path) -> Result<J
         })?;
         inputs.insert(name.to_owned(), typed(value, property(schema, name)));
     }
-    let Some(schema) = &flow.inputs else {
-        return match inputs.keys().next() {
-            None => Ok(JsonText::of(&Value::Object(inputs))),
-            Some(name) => Err(bad(
-                format!("the document has no inputs, and `{name}` was given"),
-                "`inputs:` in the document describes them by a JSON Schema",
-            )),
-        };
-    };
+    if let (None, Some(name)) = (&flow.inputs, inputs.keys().next()) {
+        return Err(bad(
+            format!("the document has no inputs, and `{name}` was given"),
+            "`inputs:` in the document describes them by a JSON Schema",
+        ));
+    }
     let inputs = with_defaults(flow, JsonText::of(&Value::Object(inputs)));
-    let checked = schema.check(inputs.as_str()).map_err(|rejection| {
-        bad(
-            format!("the inputs do not fit the document: {}", rejection.told().replace('\n', "; ")),
-            "give them with `--input NAME=VALUE` or `--inputs '{…}'`",
-        )
-    })?;
-    Ok(JsonText::from(checked))
+    match check_inputs(flow, inputs.as_str()) {
+        Ok(()) => Ok(inputs),
+        Err(unfit) => Err(bad(unfit.to_string(), "give them with `--input NAME=VALUE` or `--inputs '{…}'`")),
+    }
 }
 
 /// The inputs of a run that goes on, for a document that may have changed.
 pub fn again(inputs: &JsonText, flow: &LoadedWorkflow) -> Result<JsonText, Failure> {
     const HINT: &str = "a run keeps the inputs it began with; begin another run for other inputs";
     match &flow.inputs {
-        Some(schema) => schema.check(inputs.as_str()).map(JsonText::from).map_err(|rejection| {
-            let told = rejection.told().replace('\n', "; ");
-            bad(format!("the run's inputs do not fit the document as it is now: {told}"), HINT)
-        }),
+        Some(_) => match check_inputs(flow, inputs.as_str()) {
+            Ok(()) => Ok(inputs.clone()),
+            Err(UnfitInputs::Document(told)) => {
+                Err(bad(format!("the run's inputs do not fit the document as it is now: {told}"), HINT))
+            }
+            Err(unfit @ UnfitInputs::Included { .. }) => Err(bad(unfit.to_string(), HINT)),
+        },
         None if inputs.to_value().as_object().is_none_or(Map::is_empty) => Ok(inputs.clone()),
         None => Err(bad("the document has no inputs any more, and the run has some", HINT)),
     }

@@ -8,23 +8,29 @@
 mod budget;
 mod check;
 mod convert;
+mod has_field;
+mod never;
 mod plain;
 mod presence;
 mod rewrite;
+mod schema_view;
 mod scope;
 mod shape;
+mod slips;
 mod walk;
 
 use std::sync::{Arc, LazyLock};
 
-use cel::common::ast::IdedExpr;
+use cel::common::ast::{Expr, IdedExpr};
 use cel::common::types::{CelBool, CelList};
 use cel::common::value::Val;
 use cel::{Env, ExecutionError, Program, Value as CelValue};
 use serde_json::Value;
 
-pub(crate) use check::{InTurn, Known, KnownStep, Last, Standing, Stands, Wanted};
+pub(crate) use check::{InTurn, Known, KnownStep, Last, OfEach, Standing, Stands, Wanted};
+pub(crate) use schema_view::{FieldIs, View, views};
 pub use scope::{Scope, StepView};
+pub(crate) use shape::{Shape, of_views};
 
 /// Longer expressions belong into a step. The text alone bounds how long reading it can take.
 pub const MAX_EXPRESSION_BYTES: usize = 4096;
@@ -36,8 +42,9 @@ const EVALUATION_STACK: usize = 16 * 1024 * 1024;
 
 /// With no more operators, dots and brackets than this, no tree is too deep for an ordinary stack.
 const MAX_JOINTS_HERE: usize = 48;
-const MAX_JOINTS: usize = 500;
-/// Room for the parser at [`MAX_JOINTS`]; only what is used is taken.
+/// Longer than any expression that a person keeps in mind.
+pub const MAX_OPERATORS: usize = 500;
+/// Room for the parser at [`MAX_OPERATORS`]; only what is used is taken.
 const PARSER_STACK: usize = 64 * 1024 * 1024;
 
 static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
@@ -55,7 +62,6 @@ struct Compiled {
     /// As it was written, for the checks.
     written: Written,
     depth: usize,
-    moved: rewrite::Moved,
 }
 
 impl Expression {
@@ -67,24 +73,32 @@ impl Expression {
         if source.len() > MAX_EXPRESSION_BYTES {
             let message =
                 format!("the expression has {} bytes, and may have {MAX_EXPRESSION_BYTES}", source.len());
-            return Err(CelSyntax { message, offset: 0 });
+            return Err(CelSyntax::too_large(message, 0));
         }
-        let (text, moved) = rewrite::hyphenated_ids(source, ids);
-        rewrite::shallow(&text).map_err(|offset| CelSyntax {
-            message: "the expression is nested too deeply".to_owned(),
-            offset: moved.original(offset),
-        })?;
-        let written = match plain::read(&text) {
-            Some((tree, offsets)) => Written::Plain { tree, offsets },
-            None => Written::Program(parse(&text, &moved)?),
+        let (text, stands) = rewrite::hyphenated_ids(source, ids);
+        rewrite::shallow(&text).map_err(too_deep)?;
+        let joints = rewrite::joints(&text);
+        if joints > MAX_OPERATORS {
+            let message = format!(
+                "the expression has {joints} operators, dots and brackets, and may have {MAX_OPERATORS}"
+            );
+            return Err(CelSyntax::too_large(message, 0));
+        }
+        let mut written = match plain::read(&text) {
+            Some((tree, offsets)) => Written { tree, places: Offsets::Plain(offsets) },
+            None => {
+                let program = parse(&text, joints, &stands)?;
+                Written { tree: program.expression().clone(), places: Offsets::Program(program) }
+            }
         };
-        let depth = walk::depth(written.tree());
+        let depth = walk::depth(&written.tree);
         if depth > MAX_EXPRESSION_DEPTH {
-            return Err(too_deep());
+            return Err(too_deep(0));
         }
-        let metered = budget::metered(presence::whole_paths(scope::by_name(written.tree())));
+        rewrite::restore(&mut written.tree, &stands);
+        let metered = budget::metered(presence::whole_paths(scope::by_name(&written.tree)));
         let source = source.to_owned();
-        Ok(Expression { inner: Arc::new(Compiled { source, metered, written, depth, moved }) })
+        Ok(Expression { inner: Arc::new(Compiled { source, metered, written, depth }) })
     }
 
     pub fn source(&self) -> &str {
@@ -145,71 +159,75 @@ impl Expression {
         Some(path.value(scope))
     }
 
-    /// Where a byte of the compiled text is in the text that was written.
+    /// Where a node is in the text: a field at its name, a call at the name of the function.
     fn offset_of(&self, node: &IdedExpr) -> usize {
-        let offset = self.inner.moved.original(self.inner.written.offset_of(node));
-        // A field is shown at its name, not at the dot before it.
-        let is_dot = self.inner.source.as_bytes().get(offset) == Some(&b'.');
-        if is_dot { offset + 1 } else { offset }
+        let source = &self.inner.source;
+        let offset = self.inner.written.offset_of(node);
+        if let Expr::Select(select) = &node.expr
+            && select.test
+        {
+            // `has` is where its bracket is; what it asks for comes after what that is asked of.
+            let from = self.inner.written.offset_of(&select.operand);
+            return rewrite::field_after(source, from, &select.field).unwrap_or(offset);
+        }
+        match source.as_bytes().get(offset) {
+            Some(b'.') => offset + 1,
+            Some(b'(') => {
+                let before = source[..offset].trim_end();
+                let name = before.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
+                if name.len() == before.len() { offset } else { name.len() }
+            }
+            _ => offset,
+        }
     }
 
     fn tree(&self) -> &IdedExpr {
-        self.inner.written.tree()
+        &self.inner.written.tree
     }
 }
 
 /// A tree with the places of its nodes.
-enum Written {
+struct Written {
+    tree: IdedExpr,
+    places: Offsets,
+}
+
+enum Offsets {
     Program(Program),
-    Plain { tree: IdedExpr, offsets: Vec<usize> },
+    Plain(Vec<usize>),
 }
 
 impl Written {
-    fn tree(&self) -> &IdedExpr {
-        match self {
-            Written::Program(program) => program.expression(),
-            Written::Plain { tree, .. } => tree,
-        }
-    }
-
-    /// In bytes, into the rewritten text.
+    /// In bytes.
     fn offset_of(&self, node: &IdedExpr) -> usize {
-        match self {
-            Written::Program(program) => {
+        match &self.places {
+            Offsets::Program(program) => {
                 program.source_info().offset_for(node.id).map_or(0, |(start, _)| start as usize)
             }
-            Written::Plain { offsets, .. } => {
+            Offsets::Plain(offsets) => {
                 usize::try_from(node.id).ok().and_then(|id| offsets.get(id)).copied().unwrap_or(0)
             }
         }
     }
 }
 
-fn too_deep() -> CelSyntax {
+fn too_deep(offset: usize) -> CelSyntax {
     let message = format!("the expression is nested more than {MAX_EXPRESSION_DEPTH} levels deep");
-    CelSyntax { message, offset: 0 }
+    CelSyntax::too_large(message, offset)
 }
 
 /// The tree of a text, if it is one and not too deep.
-fn parse(text: &str, moved: &rewrite::Moved) -> Result<Program, CelSyntax> {
+fn parse(text: &str, joints: usize, stands: &[rewrite::Stand]) -> Result<Program, CelSyntax> {
     let parse = || {
-        let program = STANDARD.compile(text).map_err(|errors| CelSyntax::of(&errors, text, moved))?;
+        let program = STANDARD.compile(text).map_err(|errors| CelSyntax::of(&errors, text, stands))?;
         // A tree that is too deep is also taken apart here, where there is room for it.
         if walk::depth(program.expression()) > MAX_EXPRESSION_DEPTH {
-            return Err(too_deep());
+            return Err(too_deep(0));
         }
         Ok(program)
     };
-    match rewrite::joints(text) {
-        0..=MAX_JOINTS_HERE => parse(),
-        // `1+1+1+…` is as deep as it is long, to a parser.
-        joints if joints <= MAX_JOINTS => on_own_stack(PARSER_STACK, parse),
-        joints => {
-            let message =
-                format!("the expression has {joints} operators and brackets, and may have {MAX_JOINTS}");
-            Err(CelSyntax { message, offset: 0 })
-        }
-    }
+    // `1+1+1+…` is as deep as it is long, to a parser.
+    if joints <= MAX_JOINTS_HERE { parse() } else { on_own_stack(PARSER_STACK, parse) }
 }
 
 /// What cannot be started has not been answered.
@@ -231,7 +249,7 @@ impl NoRoom {
 
 impl From<NoRoom> for CelSyntax {
     fn from(_: NoRoom) -> CelSyntax {
-        CelSyntax { message: NoRoom::MESSAGE.to_owned(), offset: 0 }
+        CelSyntax::too_large(NoRoom::MESSAGE.to_owned(), 0)
     }
 }
 
@@ -258,40 +276,105 @@ impl PartialEq for Expression {
 #[error("{message}")]
 pub struct CelSyntax {
     pub message: String,
+    /// What to do about it.
+    pub hint: String,
     /// In bytes, into the text that was given.
     pub offset: usize,
+    pub kind: SyntaxKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyntaxKind {
+    /// It cannot be read.
+    Unreadable,
+    /// It is longer or deeper than an expression may be.
+    TooLarge,
 }
 
 impl CelSyntax {
-    fn of(errors: &cel::ParseErrors, text: &str, moved: &rewrite::Moved) -> CelSyntax {
-        let Some(first) = errors.errors.first() else {
-            return CelSyntax { message: "the expression cannot be read".to_owned(), offset: 0 };
+    fn too_large(message: String, offset: usize) -> CelSyntax {
+        let hint = "let a step work it out and submit the answer, or split the expression".to_owned();
+        CelSyntax { message, hint, offset, kind: SyntaxKind::TooLarge }
+    }
+
+    fn of(errors: &cel::ParseErrors, text: &str, stands: &[rewrite::Stand]) -> CelSyntax {
+        if errors.errors.iter().any(|error| error.pos.0 < 1 || error.msg.contains("Recursion limit")) {
+            return too_deep(0);
+        }
+        if let Some(slip) = slips::find(text) {
+            return slip;
+        }
+        // What its grammar says comes before what follows from it.
+        let is_grammar = |error: &&cel::ParseError| error.msg.starts_with("Syntax error");
+        let first = errors.errors.iter().find(is_grammar).or(errors.errors.first());
+        let (message, hint, offset) = match first {
+            None => ("it cannot be read".to_owned(), READ_CEL, 0),
+            Some(error) => {
+                let (message, hint) = in_words(&error.msg);
+                match byte_of(text, error.pos) {
+                    end if end >= text.trim_end().len() => (ENDS.to_owned(), COMPLETE, end),
+                    offset => (rewrite::as_written(&message, stands), hint, offset),
+                }
+            }
         };
-        let (line, column) = first.pos;
-        let line_start: usize =
-            text.split_inclusive('\n').take(usize::try_from(line - 1).unwrap_or(0)).map(str::len).sum();
-        let rest = text.get(line_start..).unwrap_or_default();
-        let within = rest
-            .char_indices()
-            .nth(usize::try_from(column - 1).unwrap_or(0))
-            .map_or(rest.trim_end().len(), |(at, _)| at);
-        CelSyntax { message: in_words(&first.msg), offset: moved.original(line_start + within) }
+        CelSyntax { message, hint: hint.to_owned(), offset, kind: SyntaxKind::Unreadable }
     }
 }
 
-/// What a parser says, without its grammar.
-fn in_words(message: &str) -> String {
+/// The byte of a line and a column, both from 1.
+fn byte_of(text: &str, (line, column): (isize, isize)) -> usize {
+    let line_start: usize =
+        text.split_inclusive('\n').take(usize::try_from(line - 1).unwrap_or(0)).map(str::len).sum();
+    let rest = text.get(line_start..).unwrap_or_default();
+    let within = rest
+        .char_indices()
+        .nth(usize::try_from(column - 1).unwrap_or(0))
+        .map_or(rest.trim_end().len(), |(at, _)| at);
+    line_start + within
+}
+
+const ENDS: &str = "it ends too early";
+const COMPLETE: &str = "complete it: after an operator or a dot something must follow";
+/// Where there is nothing more to say.
+const READ_CEL: &str = "as in `steps.test.status == 'completed' && steps.test.result.passed`";
+
+/// What a parser says, without its grammar, and what to do about it.
+fn in_words(message: &str) -> (String, &'static str) {
     let message = message.lines().next().unwrap_or_default().trim_start_matches("Syntax error: ");
-    // The text it stumbled over is the first in quotes, unless the whole input is quoted.
-    let token = message.split_once('\'').and_then(|(_, rest)| rest.split_once('\'')).map(|(token, _)| token);
+    if message.contains("has() macro") {
+        let hint = "write `has(steps.plan.result.field)`: the last part is a field, not an index";
+        return ("`has` takes a path that ends in a field".to_owned(), hint);
+    }
+    if message.contains("must be a simple name") {
+        let hint = "as in `list.exists(element, element == 'x')`";
+        return ("the first of the two is a name of your own for the element".to_owned(), hint);
+    }
+    if let Some(word) = message.strip_prefix("reserved identifier: ") {
+        return (format!("`{}` is a reserved word", convert::cut(word)), "take another name");
+    }
+    if message.contains("int literal") || message.contains("double literal") {
+        return (
+            "a number is too large".to_owned(),
+            "integers have 64 bits; write it with a `.0` for a fraction",
+        );
+    }
+    // The text it stumbled over, which may have quotes of its own.
+    let token = message.split_once('\'').and_then(|(_, rest)| {
+        rest.rsplit_once("' expecting").or_else(|| rest.rsplit_once('\'')).map(|(token, _)| token.trim())
+    });
     match token {
-        Some("<EOF>") => "it ends too early".to_owned(),
-        Some(token)
-            if message.contains("expecting") || message.contains("input") || message.contains("token") =>
-        {
-            format!("`{}` is not expected here", convert::cut(token.trim()))
+        Some("<EOF>") => (ENDS.to_owned(), COMPLETE),
+        Some(",") => {
+            ("`,` is not expected here".to_owned(), "a list is written in brackets: `['one', 'two']`")
         }
-        _ => convert::cut(message),
+        Some(token) if !token.is_empty() && (message.contains("expecting") || message.contains("input")) => {
+            let hint = "take it out, or put an operator (`&&`, `||`, `==`, `+`) before it";
+            (format!("`{}` is not expected here", convert::cut(token)), hint)
+        }
+        Some(token) if !token.is_empty() && message.contains("token") => {
+            (format!("`{}` means nothing here", convert::cut(token)), "take it out, or put it in quotes")
+        }
+        _ => ("it cannot be read from here on".to_owned(), READ_CEL),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The files that a step names in `contextFiles`: text for its prompt, images and PDFs as attachments.
 //!
-//! A file that cannot be used does not fail the step: the prompt says what is wrong instead. Files stay inside the folder of
+//! A file that cannot be used does not fail the step: the prompt says what is wrong instead, and loading the document warns
+//! of it ([`doubt`]). Files stay inside the folder of
 //! the document, links resolved. Where the text stands in the prompt is `prompt.rs`.
 
 use std::fs;
@@ -10,10 +11,14 @@ use std::path::Path;
 use tenon_core::Media;
 use tenon_tools::media_from_bytes;
 
+use crate::diagnostic::{Code, quoted};
 use crate::references::{RefError, confined};
 
 /// More is no context.
 const MAX_FILE: u64 = 10 * 1024 * 1024;
+
+/// Of a file, before a run: enough to tell text from something else.
+const LOOKED_AT: u64 = 64 * 1024;
 
 /// A file as a step's prompt has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +45,70 @@ pub fn read_context_files(folder: &Path, paths: &[String]) -> Vec<ContextFile> {
     paths.iter().map(read).collect()
 }
 
+/// Why a step would not be shown a file as it is, as far as that can be told before the run.
+pub(crate) struct Doubt {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    pub(crate) hint: &'static str,
+}
+
+/// Looks at the file without reading all of it.
+pub(crate) fn doubt(folder: &Path, path: &str) -> Option<Doubt> {
+    let name = quoted(path);
+    let doubt = |code, message: String, hint| Some(Doubt { code, message, hint });
+    let made_before = "a step before may still make it; otherwise the agent is told that it cannot be read";
+    let real = match confined(folder, path) {
+        Ok(real) => real,
+        Err(error @ RefError::Escape(_)) => {
+            let hint = "move or copy the file into the folder of the document, or the document up";
+            return doubt(Code::RefEscape, format!("the context file {error}"), hint);
+        }
+        Err(error) => return doubt(Code::RefMissing, format!("the context file {error}"), made_before),
+    };
+    let size = match fs::metadata(&real) {
+        Ok(about) if about.is_file() => about.len(),
+        _ => {
+            return doubt(
+                Code::RefMissing,
+                format!("the context file `{name}` is not a file"),
+                "name a file in it",
+            );
+        }
+    };
+    if size > MAX_FILE {
+        let message = format!("the context file `{name}` has {size} bytes, and may have {MAX_FILE}");
+        return doubt(Code::TooLarge, message, "name a part of it, or let the agent read it with a tool");
+    }
+    let mut head = Vec::new();
+    let read = fs::File::open(&real).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut head));
+    if read.is_err() {
+        return doubt(
+            Code::RefMissing,
+            format!("the context file `{name}` may not be read"),
+            "change its permissions",
+        );
+    }
+    match media_type(&real) {
+        Some(mime) => match media_from_bytes(mime, &head) {
+            Ok(_) => None,
+            Err(why) => {
+                let hint = "give it the ending of what it is";
+                doubt(
+                    Code::RefMissing,
+                    format!("the context file `{name}` is not what its ending says: {why}"),
+                    hint,
+                )
+            }
+        },
+        // A character may be cut at the end of what was read.
+        None if std::str::from_utf8(&head).is_err_and(|error| error.error_len().is_some()) => {
+            let message = format!("the context file `{name}` is not UTF-8 text");
+            doubt(Code::RefMissing, message, "save it as UTF-8; an image or a PDF needs its own ending")
+        }
+        None => None,
+    }
+}
+
 fn content(folder: &Path, path: &str) -> Result<FileContent, String> {
     let unreadable = |error: std::io::Error| format!("(error reading file: {error})");
     let real = confined(folder, path).map_err(|error| match error {
@@ -59,17 +128,22 @@ fn content(folder: &Path, path: &str) -> Result<FileContent, String> {
     if bytes.len() as u64 > MAX_FILE {
         return Err("(error: file exceeds 10 MiB attachment cap)".to_owned());
     }
-    let extension = real.extension().map(|text| text.to_string_lossy().to_ascii_lowercase());
-    let mime = match extension.as_deref() {
-        Some("png") => "image/png",
-        Some("jpg" | "jpeg") => "image/jpeg",
-        Some("gif") => "image/gif",
-        Some("webp") => "image/webp",
-        Some("pdf") => "application/pdf",
-        _ => return Ok(FileContent::Text(text(&bytes))),
-    };
+    let Some(mime) = media_type(&real) else { return Ok(FileContent::Text(text(&bytes))) };
     let media = media_from_bytes(mime, &bytes).map_err(|why| format!("(error: {why})"))?;
     Ok(FileContent::Attached(media))
+}
+
+/// Of files that are attached; all others are text.
+fn media_type(path: &Path) -> Option<&'static str> {
+    let extension = path.extension()?.to_string_lossy().to_ascii_lowercase();
+    match extension.as_str() {
+        "png" => Some("image/png"),
+        "jpg" | "jpeg" => Some("image/jpeg"),
+        "gif" => Some("image/gif"),
+        "webp" => Some("image/webp"),
+        "pdf" => Some("application/pdf"),
+        _ => None,
+    }
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
+use unicode_width::UnicodeWidthChar;
 
 use crate::document::Place;
 
@@ -71,6 +72,7 @@ codes! {
     IncludeEscape = "include_escape",
     IncludeDepth = "include_depth",
     IncludeCollision = "include_collision",
+    IncludeInputs = "include_inputs",
     SchemaInvalid = "schema_invalid",
     UnknownTool = "unknown_tool",
     UnknownModel = "unknown_model",
@@ -98,7 +100,8 @@ pub struct Diagnostic {
     pub column: u32,
     /// One sentence without a full stop.
     pub message: String,
-    pub hint: Option<String>,
+    /// What to do about it.
+    pub hint: String,
     /// The line itself, with a caret under the column.
     pub snippet: String,
 }
@@ -143,28 +146,41 @@ impl fmt::Display for Diagnostic {
         if !self.snippet.is_empty() {
             write!(out, "\n{}", self.snippet)?;
         }
-        match &self.hint {
-            Some(hint) => write!(out, "\nhint: {hint}"),
-            None => Ok(()),
-        }
+        write!(out, "\nhint: {}", self.hint)
     }
 }
 
-/// Collects the problems of one file.
+/// A file that problems can be in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) text: &'a str,
+}
+
+/// Collects the problems of one document and of the texts it refers to.
 #[derive(Clone, Debug)]
 pub(crate) struct Problems<'a> {
-    file: &'a Path,
-    text: &'a str,
+    source: Source<'a>,
     found: Vec<Diagnostic>,
 }
 
 impl<'a> Problems<'a> {
     pub(crate) fn new(file: &'a Path, text: &'a str) -> Problems<'a> {
-        Problems { file, text, found: Vec::new() }
+        Problems { source: Source { file, text }, found: Vec::new() }
     }
 
-    pub(crate) fn error(&mut self, code: Code, place: Place, message: impl Into<String>) -> &mut Diagnostic {
-        self.add(Severity::Error, code, place, message.into())
+    pub(crate) fn source(&self) -> Source<'a> {
+        self.source
+    }
+
+    pub(crate) fn error(
+        &mut self,
+        code: Code,
+        place: Place,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.add(self.source, Severity::Error, code, place, message.into(), hint.into());
     }
 
     pub(crate) fn warning(
@@ -172,8 +188,9 @@ impl<'a> Problems<'a> {
         code: Code,
         place: Place,
         message: impl Into<String>,
-    ) -> &mut Diagnostic {
-        self.add(Severity::Warning, code, place, message.into())
+        hint: impl Into<String>,
+    ) {
+        self.add(self.source, Severity::Warning, code, place, message.into(), hint.into());
     }
 
     pub(crate) fn has_errors(&self) -> bool {
@@ -186,39 +203,59 @@ impl<'a> Problems<'a> {
         self.found
     }
 
-    fn add(&mut self, severity: Severity, code: Code, place: Place, message: String) -> &mut Diagnostic {
-        let diagnostic = Diagnostic {
+    /// Of any file.
+    pub(crate) fn add(
+        &mut self,
+        source: Source<'_>,
+        severity: Severity,
+        code: Code,
+        place: Place,
+        message: String,
+        hint: String,
+    ) {
+        self.found.push(Diagnostic {
             code,
             severity,
-            file: self.file.to_owned(),
+            file: source.file.to_owned(),
             line: place.line,
             column: place.column,
             message,
-            hint: None,
-            snippet: snippet(self.text, place),
-        };
-        let at = self.found.len();
-        self.found.push(diagnostic);
-        &mut self.found[at]
+            hint,
+            snippet: snippet(source.text, place),
+        });
     }
 }
 
-impl Diagnostic {
-    pub(crate) fn hint(&mut self, hint: impl Into<String>) {
-        self.hint = Some(hint.into());
-    }
+/// The lines of a text as readers of YAML count them; a byte order mark is no part of the first.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let Some(end) = text.find(['\n', '\r']) else {
+            rest = None;
+            return Some(text);
+        };
+        let width = if text[end..].starts_with("\r\n") { 2 } else { 1 };
+        rest = Some(&text[end + width..]);
+        Some(&text[..end])
+    })
 }
 
 fn snippet(text: &str, place: Place) -> String {
-    let Some(line) = text.lines().nth(place.line.saturating_sub(1) as usize) else { return String::new() };
+    let Some(line) = lines(text).nth(place.line.saturating_sub(1) as usize) else { return String::new() };
     let column = place.column.saturating_sub(1) as usize;
     // A long line is cut so that the caret stays in view.
     let skipped = column.saturating_sub(SHOWN_COLUMNS * 3 / 4);
-    let shown: String =
+    let shown: Vec<char> =
         line.chars().skip(skipped).take(SHOWN_COLUMNS).map(|c| if is_plain(c) { c } else { ' ' }).collect();
+    // A column is a character of the file; a terminal gives some of them two cells, and some none.
+    let before = column - skipped;
+    let cells: usize = shown.iter().take(before).map(|c| c.width().unwrap_or(1)).sum();
+    let caret = " ".repeat(cells + before.saturating_sub(shown.len()));
+    let shown: String = shown.into_iter().collect();
     let number = place.line.to_string();
     let margin = " ".repeat(number.len());
-    let caret = " ".repeat(column - skipped);
     format!("{margin} |\n{number} | {}\n{margin} | {caret}^", shown.trim_end())
 }
 
@@ -255,4 +292,22 @@ pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) 
                 .then(right.1.cmp(left.1))
         })
         .map(|(_, candidate)| candidate)
+}
+
+/// The known name that was probably meant, or all of them.
+pub(crate) fn meant<'k>(name: &str, known: impl IntoIterator<Item = &'k str> + Clone, none: &str) -> String {
+    /// More names than this are not read.
+    const SHOWN: usize = 12;
+    if let Some(meant) = nearest(name, known.clone()) {
+        return format!("did you mean `{}`?", quoted(meant));
+    }
+    let names: Vec<String> = known.into_iter().map(|name| format!("`{}`", quoted(name))).collect();
+    match names.len() {
+        0 => none.to_owned(),
+        1 => format!("there is only {}", names[0]),
+        count if count > SHOWN => {
+            format!("there are {} and {} more", names[..SHOWN].join(", "), count - SHOWN)
+        }
+        _ => format!("there are {}", names.join(", ")),
+    }
 }

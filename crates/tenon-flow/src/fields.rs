@@ -6,7 +6,7 @@
 use Need::{Optional, Required};
 use Takes::{
     Duration, Expression, ExpressionMap, Items, List, Map, Name, Number, OneOf, Schema, ShortText, Text,
-    TextList, TextMap, Whole,
+    TextList, TextMap, Whole, Word,
 };
 
 /// One field of an object.
@@ -30,6 +30,8 @@ pub enum Need {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Takes {
     Text,
+    /// Text that is not blank.
+    Word,
     /// Text of at most this many bytes.
     ShortText(usize),
     /// Text that matches a pattern.
@@ -84,6 +86,10 @@ pub const MAX_STEPS: usize = 100;
 pub const MAX_FILE_BYTES: usize = 1024 * 1024;
 /// A name of a step or an agent.
 pub const ID_PATTERN: &str = "^[a-z][a-z0-9_-]{0,63}$";
+/// Ids of steps inside loops are less strict.
+pub const LOOSE_ID_PATTERN: &str = "^[a-zA-Z][a-zA-Z0-9_-]*$";
+/// Names of outputs become keys of the result.
+pub const OUTPUT_PATTERN: &str = "^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$";
 /// Counts above this are typing errors.
 pub const MAX_COUNT: u64 = 1_000_000;
 const MAX_TOKENS: u64 = 1_000_000_000_000;
@@ -125,7 +131,7 @@ pub static AGENT: Object = Object {
         field("prompt", Text, Optional, "", "The system prompt; `@path` reads a file"),
         field(
             "model",
-            Text,
+            Word,
             Optional,
             "the run's model",
             "The model, with its provider if it is not the default one",
@@ -156,7 +162,7 @@ pub static STEP: Object = Object {
     words: "a step",
     fields: &[
         field("id", Name(ID_PATTERN), Required, "", "Its name, unique in its list"),
-        field("agent", Text, Optional, "an agent without a prompt", "One of `agents`"),
+        field("agent", Word, Optional, "an agent without a prompt", "One of `agents`"),
         field(
             "instructions",
             ShortText(MAX_TEXT_BYTES),
@@ -172,7 +178,7 @@ pub static STEP: Object = Object {
             "Steps of the same list that come before; their results are shown to the agent",
         ),
         field("contextFiles", TextList, Optional, "", "Files shown to the agent, from the document's folder"),
-        field("model", Text, Optional, "the agent's model", "The model of this step"),
+        field("model", Word, Optional, "the agent's model", "The model of this step"),
         field(
             "timeout",
             Duration,
@@ -189,7 +195,7 @@ pub static STEP: Object = Object {
             "How often one model call is tried again",
         ),
         field("condition", Expression, Optional, "", "The step is skipped unless this is true"),
-        field("include", Text, Optional, "", "Another workflow: a name of `includes`, or a path"),
+        field("include", Word, Optional, "", "Another workflow: a name of `includes`, or a path"),
         field("loop", Takes::Object(&LOOP), Optional, "", "Do it again, or for each item"),
     ],
 };
@@ -206,7 +212,7 @@ pub static LOOP: Object = Object {
             "How often at most; required unless `forEach` is given",
         ),
         field("until", Expression, Optional, "", "Stop when this is true"),
-        field("untilAgent", Text, Optional, "", "Stop when this agent submits `done: true`"),
+        field("untilAgent", Word, Optional, "", "Stop when this agent submits `done: true`"),
         field("forEach", Items, Optional, "", "A list, or an expression that gives one"),
         field("maxConcurrency", Whole(0, MAX_COUNT), Optional, "all items", "Items at a time, at most 100"),
         field("delay", Duration, Optional, "0s", "Between iterations"),

@@ -61,7 +61,9 @@ mod validate;
 mod yaml_text;
 
 pub use agent_step::{AgentSteps, NEVER_SUBMITTED, StepModels, StepParts};
-pub use cel::{CelError, CelSyntax, Expression, MAX_EXPRESSION_BYTES, Scope, StepView};
+pub use cel::{
+    CelError, CelSyntax, Expression, MAX_EXPRESSION_BYTES, MAX_OPERATORS, Scope, StepView, SyntaxKind,
+};
 pub use context_files::{ContextFile, FileContent, read_context_files};
 pub use coordinator::{Coordinated, Coordination};
 pub use declared_tools::{UnusableTool, each_model, each_price, unusable_tools};
@@ -94,7 +96,7 @@ pub use journal::{
 pub use journal_log::{JournalLog, Resumed};
 pub use load::{
     LoadError, LoadOptions, LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind,
-    StepBody, load, load_pinned, load_text,
+    StepBody, UnfitInputs, check_inputs, load, load_pinned, load_text,
 };
 pub use local_run::{CANCEL_GRACE, run_in_memory, run_locally};
 pub use message::{

@@ -5,6 +5,10 @@
 
 mod checks;
 mod expressions;
+mod included;
+mod inputs;
+mod steps;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -23,6 +27,8 @@ use crate::pinned::{Files, Pinned};
 use crate::references::RefError;
 use crate::template::Template;
 use crate::{Diagnostic, MAX_INCLUDE_DEPTH};
+
+pub use inputs::{UnfitInputs, check_inputs};
 
 /// Reads a document and everything it refers to.
 pub fn load(file: &Path, options: &LoadOptions) -> Result<LoadedWorkflow, LoadError> {
@@ -46,7 +52,9 @@ fn load_from(
     let name = file.display().to_string();
     let text = source.read_text(&path, &name).map_err(|error| match error {
         RefError::Missing { reason, .. } => LoadError::Unreadable { file: file.to_owned(), reason },
-        RefError::TooLarge(_) => LoadError::Invalid(vec![at_start(file, Code::TooLarge, error.to_string())]),
+        RefError::TooLarge(_) => {
+            LoadError::Invalid(vec![at_start(file, Code::TooLarge, error.to_string(), parse::SPLIT)])
+        }
         other => LoadError::Unreadable { file: file.to_owned(), reason: other.to_string() },
     })?;
     checked(source, &text, file, path, options)
@@ -81,6 +89,8 @@ fn checked(
         left.file.cmp(&right.file).then(place(left).cmp(&place(right)))
     });
     found.sort_by_key(|problem| problem.file != file);
+    // A text that several steps refer to has its problems once.
+    found.dedup();
     match loaded {
         Some(mut workflow) if !found.iter().any(Diagnostic::is_error) => {
             workflow.warnings = found;
@@ -124,14 +134,21 @@ impl LoadError {
     pub fn into_diagnostics(self) -> Vec<Diagnostic> {
         let message = self.to_string();
         match self {
-            LoadError::Unreadable { file, .. } => vec![at_start(&file, Code::RefMissing, message)],
+            LoadError::Unreadable { file, .. } => {
+                vec![at_start(
+                    &file,
+                    Code::RefMissing,
+                    message,
+                    "is the name right, and may the file be read?",
+                )]
+            }
             LoadError::Invalid(found) => found,
         }
     }
 }
 
 /// A problem of a file whose text nobody has.
-fn at_start(file: &Path, code: Code, message: String) -> Diagnostic {
+fn at_start(file: &Path, code: Code, message: String, hint: &str) -> Diagnostic {
     let Place { line, column } = Place::START;
     Diagnostic {
         code,
@@ -140,7 +157,7 @@ fn at_start(file: &Path, code: Code, message: String) -> Diagnostic {
         line,
         column,
         message,
-        hint: None,
+        hint: hint.to_owned(),
         snippet: String::new(),
     }
 }
@@ -228,7 +245,7 @@ fn height(workflow: &LoadedWorkflow) -> usize {
 }
 
 /// The workflows that steps include, those in loops too.
-fn included_by(steps: &[LoadedStep]) -> Box<dyn Iterator<Item = &Arc<LoadedWorkflow>> + '_> {
+pub(crate) fn included_by(steps: &[LoadedStep]) -> Box<dyn Iterator<Item = &Arc<LoadedWorkflow>> + '_> {
     Box::new(steps.iter().flat_map(|step| match &step.body {
         StepBody::Agent => Box::new(std::iter::empty()) as Box<dyn Iterator<Item = &Arc<LoadedWorkflow>>>,
         StepBody::Include(inner) => Box::new(std::iter::once(inner)),

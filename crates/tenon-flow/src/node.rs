@@ -6,6 +6,7 @@
 
 mod json;
 mod yaml;
+mod yaml_words;
 
 use serde_json::{Map, Number, Value};
 
@@ -65,25 +66,63 @@ pub(crate) enum Scalar<'a> {
     Ambiguous,
 }
 
-/// Text that is no tree.
-#[derive(Clone, Debug)]
-pub(crate) struct Unreadable {
+/// Something that is wrong with the text itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
     pub(crate) place: Place,
     pub(crate) message: String,
-    pub(crate) too_large: bool,
+    pub(crate) hint: String,
+    pub(crate) kind: FaultKind,
 }
 
-impl Unreadable {
-    fn new(place: Place, message: impl Into<String>) -> Unreadable {
-        Unreadable { place, message: message.into(), too_large: false }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    Wrong,
+    TooLarge,
+    /// It can be read all the same.
+    Odd,
+}
+
+impl Fault {
+    fn new(place: Place, message: impl Into<String>, hint: impl Into<String>) -> Fault {
+        Fault { place, message: message.into(), hint: hint.into(), kind: FaultKind::Wrong }
     }
 
-    fn too_large(place: Place, message: impl Into<String>) -> Unreadable {
-        Unreadable { place, message: message.into(), too_large: true }
+    fn too_large(place: Place, message: impl Into<String>, hint: impl Into<String>) -> Fault {
+        Fault { kind: FaultKind::TooLarge, ..Fault::new(place, message, hint) }
+    }
+
+    /// `012`, where it matters which number that is.
+    pub(crate) fn ambiguous(place: Place, what: &str) -> Fault {
+        let message = format!("`{what}` is read as different numbers by different readers");
+        Fault::new(place, message, "write it in quotes for text, or without the leading zero for a number")
     }
 }
 
-pub(crate) fn read(text: &str, format: Format) -> Result<Node, Unreadable> {
+/// A tree, as far as the text is one, and what is wrong with the text.
+pub(crate) struct Read {
+    pub(crate) root: Option<Node>,
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// One sentence for both formats.
+fn too_deep(place: Place) -> Fault {
+    let message = format!("values are nested more than {MAX_DEPTH} levels deep");
+    Fault::too_large(place, message, "close what was opened, or move the inner values further out")
+}
+
+fn too_many(place: Place) -> Fault {
+    let message = format!("the document stands for more than {MAX_NODES} values, aliases included");
+    Fault::too_large(place, message, "leave out what steps do not need, or split it by `include`")
+}
+
+impl Read {
+    fn failed(fault: Fault) -> Read {
+        Read { root: None, faults: vec![fault] }
+    }
+}
+
+pub(crate) fn read(text: &str, format: Format) -> Read {
     match format {
         Format::Yaml => yaml::read(text),
         Format::Json => json::read(text),
@@ -105,7 +144,7 @@ impl Node {
     }
 
     /// The value as JSON, or the first scalar that has no meaning of its own.
-    pub(crate) fn to_json(&self) -> Result<Value, Unreadable> {
+    pub(crate) fn to_json(&self) -> Result<Value, Fault> {
         match &self.kind {
             Kind::List(items) => items.iter().map(Node::to_json).collect::<Result<_, _>>().map(Value::Array),
             Kind::Map(entries) => {
@@ -119,10 +158,7 @@ impl Node {
                 Some(Scalar::Bool(value)) => Ok(Value::Bool(value)),
                 Some(Scalar::Number(number)) => Ok(Value::Number(number)),
                 Some(Scalar::Text(text)) => Ok(Value::String(text.to_owned())),
-                Some(Scalar::Ambiguous) => {
-                    let message = format!("`{text}` is read as different numbers by different readers");
-                    Err(Unreadable::new(self.place, message))
-                }
+                Some(Scalar::Ambiguous) => Err(Fault::ambiguous(self.place, text)),
                 Some(Scalar::Null) | None => Ok(Value::Null),
             },
         }

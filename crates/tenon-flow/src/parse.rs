@@ -13,7 +13,7 @@ use crate::document::{
     Scheduler, Step, ToolChoice, VERSION, Workflow,
 };
 use crate::fields::{AGENT, BUDGET, LOOP, MAX_FILE_BYTES, OPTIONS, PRICE, STEP, WORKFLOW};
-use crate::node::{self, Format, Kind, Node, Scalar};
+use crate::node::{self, FaultKind, Format, Kind, Node, Scalar};
 use crate::validate::validate;
 use crate::{Diagnostic, Place, unicode};
 pub(crate) use reader::join;
@@ -31,6 +31,10 @@ pub fn parse(text: &str, file: &Path) -> Result<Document, Vec<Diagnostic>> {
     }
 }
 
+/// What to do about a document that is too long.
+pub(crate) const SPLIT: &str =
+    "move texts into files (`@path`) and steps into workflows of their own (`include`)";
+
 /// What could be read, and what is wrong with it.
 pub(crate) struct Parsed {
     /// What has problems is left out of it or has its default; nothing if the text is no map.
@@ -47,15 +51,24 @@ pub(crate) fn read(text: &str, file: &Path) -> Parsed {
     let mut problems = Problems::new(file, text);
     let root = if text.len() > MAX_FILE_BYTES {
         let message = format!("the document has {} bytes, and may have {MAX_FILE_BYTES}", text.len());
-        problems.error(Code::TooLarge, Place::START, message);
+        problems.error(Code::TooLarge, Place::START, message, SPLIT);
         None
     } else {
-        node::read(text, format)
-            .map_err(|fault| {
-                let code = if fault.too_large { Code::TooLarge } else { Code::Validation };
-                problems.error(code, fault.place, fault.message);
-            })
-            .ok()
+        let read = node::read(text, format);
+        for fault in read.faults {
+            match fault.kind {
+                FaultKind::Wrong => {
+                    problems.error(Code::Validation, fault.place, fault.message, fault.hint);
+                }
+                FaultKind::TooLarge => {
+                    problems.error(Code::TooLarge, fault.place, fault.message, fault.hint);
+                }
+                FaultKind::Odd => {
+                    problems.warning(Code::Validation, fault.place, fault.message, fault.hint);
+                }
+            }
+        }
+        read.root
     };
     let mut reader = Reader::new(problems, format);
     let workflow = root.and_then(|root| read_workflow(&mut reader, &root));
@@ -68,7 +81,8 @@ pub(crate) fn read(text: &str, file: &Path) -> Parsed {
 
 fn read_workflow(reader: &mut Reader<'_>, root: &Node) -> Option<Workflow> {
     if root.is_null() {
-        reader.problems.error(Code::Validation, root.place, "the document is empty");
+        let hint = "a document has at least a `name` and one step: `steps: [{id: first}]`";
+        reader.problems.error(Code::Validation, root.place, "the document is empty", hint);
         return None;
     }
     let fields = reader.object("", root, &WORKFLOW)?;
@@ -76,10 +90,12 @@ fn read_workflow(reader: &mut Reader<'_>, root: &Node) -> Option<Workflow> {
     let was_refused = read.is_none() && fields.get("name").is_some();
     let name = read.unwrap_or_default();
     if name.is_empty() && !was_refused {
-        reader.problems.error(Code::MissingName, fields.place("name"), "workflow name is required");
+        let hint = "write `name: …` at the top of the document";
+        reader.problems.error(Code::MissingName, fields.place("name"), "workflow name is required", hint);
     } else if unicode::mixes_scripts(&name) {
         let message = format!("the name `{}` mixes letters of several scripts", quoted(&name));
-        reader.problems.warning(Code::UnicodeUnsafe, fields.place("name"), message);
+        let hint = "write it in one script: letters that look alike are not the same";
+        reader.problems.warning(Code::UnicodeUnsafe, fields.place("name"), message, hint);
     }
     let description = reader.clean_text(&fields, "description").unwrap_or_default();
     let version = read_version(reader, &fields);
@@ -108,13 +124,17 @@ fn read_version(reader: &mut Reader<'_>, fields: &Fields<'_>) -> u32 {
     if version != i64::from(VERSION) {
         let code = if version > 0 { Code::UnknownVersion } else { Code::Validation };
         let message = format!("unknown version {version} (only version {VERSION} is supported)");
-        reader.problems.error(code, fields.place("version"), message);
+        let hint = format!("write `version: {VERSION}`, or leave it out");
+        reader.problems.error(code, fields.place("version"), message, hint);
     }
     VERSION
 }
 
 fn read_agent(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> AgentSpec {
-    let Some(fields) = reader.object(pointer, node, &AGENT) else { return AgentSpec::default() };
+    let Some(fields) = reader.object(pointer, node, &AGENT) else {
+        // What it lacks need not be said of what is no agent at all.
+        return AgentSpec { description: node.type_name().to_owned(), ..AgentSpec::default() };
+    };
     AgentSpec {
         description: reader.text(&fields, "description").unwrap_or_default(),
         prompt: reader.clean_text(&fields, "prompt").unwrap_or_default(),
@@ -131,6 +151,9 @@ fn read_agent(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> AgentSpec 
     }
 }
 
+/// What a list of steps looks like.
+const A_STEP: &str = "each step begins with `- id: …` on a line of its own below `steps:`";
+
 /// Whose list of steps is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
@@ -146,16 +169,20 @@ fn read_steps(reader: &mut Reader<'_>, fields: &Fields<'_>, scope: Scope) -> Vec
     };
     let Some(node) = fields.get("steps") else {
         if scope == Scope::Workflow {
-            reader.problems.error(Code::MissingSteps, place, message);
+            reader.problems.error(Code::MissingSteps, place, message, A_STEP);
         }
         return Vec::new();
     };
     let Kind::List(items) = &node.kind else {
-        reader.wrong_type(node, "`steps`", "a list of steps");
+        reader.wrong_type(node, "`steps`", "a list of steps", A_STEP);
         return Vec::new();
     };
     if items.is_empty() {
-        reader.problems.error(empty, place, message);
+        let hint = match scope {
+            Scope::Workflow => A_STEP,
+            Scope::Loop => "give the loop a step, or leave `steps` out: the step itself is then its body",
+        };
+        reader.problems.error(empty, place, message, hint);
     }
     let pointer = fields.pointer("steps");
     items
@@ -183,14 +210,14 @@ fn read_step(reader: &mut Reader<'_>, pointer: &str, node: &Node, scope: Scope) 
         max_retries: reader.count(&fields, "maxRetries", Code::Validation),
         condition: reader.expression(&fields, "condition"),
         include: reader.some_text(&fields, "include"),
-        repeat: reader.object_at(&fields, "loop", read_loop),
+        repeat: reader.object_at(&fields, "loop", read_loop).flatten(),
     }
 }
 
-fn read_loop(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> Loop {
-    let Some(fields) = reader.object(pointer, node, &LOOP) else { return Loop::default() };
+fn read_loop(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> Option<Loop> {
+    let fields = reader.object(pointer, node, &LOOP)?;
     let output_mode = reader.choice(&fields, "outputMode", Code::LoopValidation);
-    Loop {
+    Some(Loop {
         max_iterations: read_max_iterations(reader, &fields),
         until: reader.expression(&fields, "until"),
         until_agent: reader.some_text(&fields, "untilAgent"),
@@ -202,7 +229,7 @@ fn read_loop(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> Loop {
             Some("cumulative") => OutputMode::Cumulative,
             _ => OutputMode::Last,
         },
-    }
+    })
 }
 
 fn read_max_iterations(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<u32> {
@@ -212,7 +239,8 @@ fn read_max_iterations(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<u
         // Read as one, so that nothing else is said about it.
         _ => {
             let message = format!("maxIterations must be positive, got {count}");
-            reader.problems.error(Code::NegativeValue, fields.place("maxIterations"), message);
+            let hint = "write how often at most: 1 or more";
+            reader.problems.error(Code::NegativeValue, fields.place("maxIterations"), message, hint);
             Some(1)
         }
     }
@@ -234,7 +262,8 @@ fn read_items(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Items> {
         }
         _ => {
             let message = format!("forEach must be an expression or a list, got {}", node.type_name());
-            reader.problems.error(Code::LoopValidation, node.place, message);
+            let hint = "write a list (`[a, b]`), or an expression that gives one (`steps.plan.result.files`)";
+            reader.problems.error(Code::LoopValidation, node.place, message, hint);
             None
         }
     }
@@ -268,13 +297,17 @@ fn read_budget(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> RunBudget
     let max_tokens = reader.integer(&fields, "maxTokens").and_then(|count| match u64::try_from(count) {
         Ok(count) if count > 0 => Some(count),
         _ => {
-            reader.problems.error(Code::Validation, fields.place("maxTokens"), "maxTokens must be positive");
+            let hint = "write 1 or more, or leave it out for no limit";
+            let place = fields.place("maxTokens");
+            reader.problems.error(Code::Validation, place, "maxTokens must be positive", hint);
             None
         }
     });
     let max_turns = reader.count(&fields, "maxTurns", Code::Validation).and_then(|count| match count {
         0 => {
-            reader.problems.error(Code::Validation, fields.place("maxTurns"), "maxTurns must be positive");
+            let hint = "write 1 or more, or leave it out for no limit";
+            let place = fields.place("maxTurns");
+            reader.problems.error(Code::Validation, place, "maxTurns must be positive", hint);
             None
         }
         count => Some(count),
@@ -288,7 +321,7 @@ fn read_price(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> Option<Mod
         let price = reader.number(&fields, name);
         if fields.get(name).is_none() {
             let message = format!("a price needs `{name}`, in dollars per million tokens");
-            reader.problems.error(Code::Validation, node.place, message);
+            reader.problems.error(Code::Validation, node.place, message, "as in `{input: 3, output: 15}`");
         }
         price
     };

@@ -36,7 +36,7 @@ pub(crate) fn resolve(files: &Files, folder: &Path, text: &str) -> Result<Resolv
         seen.push(path);
         match content.trim().strip_prefix(MARK) {
             Some(next) => name = next.trim().to_owned(),
-            None => return Ok(Resolved::File(content)),
+            None => return Ok(Resolved::File { name, content }),
         }
     }
 }
@@ -44,7 +44,11 @@ pub(crate) fn resolve(files: &Files, folder: &Path, text: &str) -> Result<Resolv
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Resolved {
     Inline,
-    File(String),
+    /// The last file of the chain, by the name that led to it.
+    File {
+        name: String,
+        content: String,
+    },
 }
 
 /// The file that `name` means, if it is inside `folder` when all links are followed.
@@ -97,6 +101,24 @@ fn reason(error: &std::io::Error) -> String {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),
         _ => error.to_string(),
+    }
+}
+
+impl RefError {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            RefError::Missing { .. } => "paths start at the folder of the document; is the name right?",
+            RefError::Escape(_) => {
+                "move or copy the file into the folder of the document, or the document up"
+            }
+            RefError::TooLarge(_) => "shorten it, or let the agent read it with a tool",
+            RefError::Cycle { .. } => {
+                "a file that holds nothing but `@path` is followed: put text into one of them"
+            }
+            RefError::Depth(_) => "name the file with the text itself",
+            RefError::Empty(_) => "write a path after the `@`, or text that does not begin with it",
+        }
     }
 }
 

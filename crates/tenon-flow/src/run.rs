@@ -145,8 +145,8 @@ pub enum CannotRun {
     Rule(#[from] RuleError),
     #[error(transparent)]
     Tool(#[from] TakenName),
-    #[error("the inputs are not what the document asks for: {0}")]
-    Inputs(String),
+    #[error(transparent)]
+    Inputs(#[from] crate::UnfitInputs),
     #[error("the step `{}` lists the tool `{}`, and {}", .0.step, .0.tool, .0.reason)]
     Unusable(crate::UnusableTool),
 }
@@ -251,9 +251,7 @@ impl FlowRun {
 
     pub async fn run(self) -> Result<WorkflowOutcome, CannotRun> {
         let inputs = with_defaults(&self.workflow, self.inputs);
-        if let Some(schema) = &self.workflow.inputs {
-            schema.check(inputs.as_str()).map_err(|rejection| CannotRun::Inputs(rejection.told()))?;
-        }
+        crate::check_inputs(&self.workflow, inputs.as_str())?;
         let cwd = match self.permissions.cwd.as_os_str().is_empty() {
             true => self.workflow.folder.clone(),
             false => self.permissions.cwd.clone(),

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::cel::{CelError, CelSyntax, Expression, Scope};
+use crate::cel::{CelError, CelSyntax, Expression, Scope, SyntaxKind};
 
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
@@ -30,7 +30,14 @@ enum Piece {
 impl Template {
     /// `ids` are the steps that the expressions may name.
     pub fn compile(text: &str, ids: &[&str]) -> Result<Template, CelSyntax> {
+        let (template, errors) = Template::read(text, ids);
+        errors.into_iter().next().map_or(Ok(template), Err)
+    }
+
+    /// Every part that can be read, and what is wrong with the others.
+    pub(crate) fn read(text: &str, ids: &[&str]) -> (Template, Vec<CelSyntax>) {
         let mut pieces = Vec::new();
+        let mut errors = Vec::new();
         let mut plain = String::new();
         let mut at = 0;
         while let Some(found) = text[at..].find(OPEN) {
@@ -44,29 +51,40 @@ impl Template {
             plain.push_str(&text[at..open]);
             let inner_at = open + OPEN.len();
             let Some(length) = close(&text[inner_at..]) else {
-                let message =
-                    format!("`{OPEN}` is not closed by `{CLOSE}`; write `{ESCAPED}` for the text itself");
-                return Err(CelSyntax { message, offset: open });
+                errors.push(unclosed(open));
+                at = inner_at;
+                continue;
             };
             let source = &text[inner_at..inner_at + length];
+            // The next one begins before this one ends: this one does not end.
+            if let Some(next) = source.find(OPEN) {
+                errors.push(unclosed(open));
+                at = inner_at + next;
+                continue;
+            }
             let lead = source.len() - source.trim_start().len();
             let offset = inner_at + lead;
-            if source.trim().is_empty() {
-                return Err(CelSyntax { message: format!("`{OPEN} {CLOSE}` is empty"), offset: open });
-            }
-            let expression = Expression::compile(source.trim(), ids.iter().copied())
-                .map_err(|error| CelSyntax { offset: offset + error.offset, ..error })?;
-            if !plain.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut plain)));
-            }
-            pieces.push(Piece::Expression { expression, offset });
             at = inner_at + length + CLOSE.len();
+            if source.trim().is_empty() {
+                let message = format!("`{OPEN} {CLOSE}` is empty");
+                errors.push(wrong(open, message, "name a value in it: `${{ inputs.topic }}`"));
+                continue;
+            }
+            match Expression::compile(source.trim(), ids.iter().copied()) {
+                Ok(expression) => {
+                    if !plain.is_empty() {
+                        pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                    }
+                    pieces.push(Piece::Expression { expression, offset });
+                }
+                Err(error) => errors.push(CelSyntax { offset: offset + error.offset, ..error }),
+            }
         }
         plain.push_str(&text[at..]);
         if !plain.is_empty() {
             pieces.push(Piece::Text(plain));
         }
-        Ok(Template { pieces })
+        (Template { pieces }, errors)
     }
 
     /// The text with its values in place.
@@ -93,7 +111,17 @@ impl Template {
     }
 }
 
-/// The length of the expression before `}}`, which may itself hold braces and quoted `}}`.
+fn unclosed(open: usize) -> CelSyntax {
+    let hint = format!("close it by `{CLOSE}`, or write `{ESCAPED}` for the text itself");
+    wrong(open, format!("`{OPEN}` is not closed by `{CLOSE}`"), hint)
+}
+
+fn wrong(offset: usize, message: String, hint: impl Into<String>) -> CelSyntax {
+    CelSyntax { message, hint: hint.into(), offset, kind: SyntaxKind::Unreadable }
+}
+
+/// The length of the expression before `}}`, which may itself hold braces and quoted `}}`. A quote that nothing closes
+/// does not swallow the rest of the text.
 fn close(text: &str) -> Option<usize> {
     let mut depth: usize = 0;
     let mut quote: Option<char> = None;
@@ -113,5 +141,5 @@ fn close(text: &str) -> Option<usize> {
             },
         }
     }
-    None
+    text.find(CLOSE).filter(|_| quote.is_some())
 }

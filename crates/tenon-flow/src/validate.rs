@@ -8,17 +8,15 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::diagnostic::{Code, Problems, nearest, quoted};
+use crate::diagnostic::{Code, Problems, meant, quoted};
 use crate::document::{Items, Loop, Places, Step, Workflow};
-use crate::fields::{ID_PATTERN, MAX_STEPS};
+use crate::fields::{ID_PATTERN, LOOSE_ID_PATTERN, MAX_STEPS, OUTPUT_PATTERN};
 use crate::isolation::WORKTREE;
 use crate::parse::join;
 use crate::topology;
 
-/// Ids of steps inside loops are less strict.
-const LOOSE_ID_PATTERN: &str = "^[a-zA-Z][a-zA-Z0-9_-]*$";
-/// Names of outputs become keys of the result.
-const OUTPUT_PATTERN: &str = "^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$";
+/// What [`ID_PATTERN`] lets a name have.
+const MAX_NAME_CHARS: usize = 64;
 
 static ID: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(ID_PATTERN).ok());
 static LOOSE_ID: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(LOOSE_ID_PATTERN).ok());
@@ -33,14 +31,16 @@ pub(crate) fn validate(workflow: &Workflow, places: &Places, problems: &mut Prob
     check.agents();
     if workflow.steps.len() > MAX_STEPS {
         let message = format!("workflow has too many steps ({} > max {MAX_STEPS})", workflow.steps.len());
-        check.error(Code::TooLarge, "/steps", message);
+        let hint = "move some of them into a workflow of its own and `include` it";
+        check.error(Code::TooLarge, "/steps", message, hint);
     }
     check.isolation();
     check.steps(&workflow.steps, "", Level::Top);
     for (name, _) in &workflow.outputs {
         if !fits(&OUTPUT, name) {
             let message = format!("the output `{}` must match {OUTPUT_PATTERN}", quoted(name));
-            check.error(Code::Validation, &join("/outputs", name), message);
+            let hint = "begin with a letter or `_`; then letters, digits, `_` and `-`, 64 in all";
+            check.error(Code::Validation, &join("/outputs", name), message, hint);
         }
     }
 }
@@ -58,15 +58,8 @@ struct Check<'c, 'a> {
 }
 
 impl Check<'_, '_> {
-    fn error(&mut self, code: Code, pointer: &str, message: impl Into<String>) {
-        self.problems.error(code, self.places.of(pointer), message);
-    }
-
-    fn hinted(&mut self, code: Code, pointer: &str, message: String, hint: Option<String>) {
-        let problem = self.problems.error(code, self.places.of(pointer), message);
-        if let Some(hint) = hint {
-            problem.hint(hint);
-        }
+    fn error(&mut self, code: Code, pointer: &str, message: impl Into<String>, hint: impl Into<String>) {
+        self.problems.error(code, self.places.of(pointer), message, hint);
     }
 
     /// Other values are of other runners. Steps run all the same, so it only warns.
@@ -78,7 +71,7 @@ impl Check<'_, '_> {
         let message = format!("there is no `isolation: {}` here, so steps are not isolated", quoted(wanted));
         let place = self.places.of("/options/isolation");
         let hint = format!("`{WORKTREE}` gives each step a git worktree of its own");
-        self.problems.warning(Code::Validation, place, message).hint(hint);
+        self.problems.warning(Code::Validation, place, message, hint);
     }
 
     fn agents(&mut self) {
@@ -86,11 +79,12 @@ impl Check<'_, '_> {
             let pointer = join("/agents", name);
             if !fits(&ID, name) {
                 let message = format!("agent name `{}` must match {ID_PATTERN}", quoted(name));
-                self.error(Code::Validation, &pointer, message);
+                self.error(Code::Validation, &pointer, message, name_hint(name));
             }
             if agent.description.is_empty() {
                 let message = format!("agent `{}` is missing the required field `description`", quoted(name));
-                self.error(Code::AgentMissingDescription, &pointer, message);
+                let hint = "write `description: …` below it: what the agent is, in a few words";
+                self.error(Code::AgentMissingDescription, &pointer, message, hint);
             }
         }
     }
@@ -102,9 +96,17 @@ impl Check<'_, '_> {
         for (index, step) in steps.iter().enumerate() {
             let pointer = join(&list, &index.to_string());
             self.id(step, index, &pointer, level);
-            if !step.id.is_empty() && first.insert(&step.id, index).is_some() {
-                let message = format!("duplicate step ID `{}`", quoted(&step.id));
-                self.error(Code::DuplicateStep, &join(&pointer, "id"), message);
+            match first.get(step.id.as_str()) {
+                Some(taken) => {
+                    let line = self.places.of(&format!("{list}/{taken}/id")).line;
+                    let message = format!("duplicate step ID `{}`", quoted(&step.id));
+                    let hint = format!("line {line} has the same one: give one of the two another `id`");
+                    self.error(Code::DuplicateStep, &join(&pointer, "id"), message, hint);
+                }
+                None if step.id.is_empty() => {}
+                None => {
+                    first.insert(&step.id, index);
+                }
             }
             self.step(step, &pointer, level);
         }
@@ -116,8 +118,18 @@ impl Check<'_, '_> {
                 let pointer = format!("{list}/{index}/dependsOn/{position}");
                 let message =
                     format!("`{}` (referenced by step `{}`) is not a step", quoted(id), quoted(&step.id));
-                let hint = nearest(id, first.keys().copied()).map(|meant| format!("did you mean `{meant}`?"));
-                self.hinted(Code::MissingDep, &pointer, message, hint);
+                let outside = level == Level::InLoop && self.workflow.steps.iter().any(|step| step.id == *id);
+                let hint = if outside {
+                    format!(
+                        "it is outside the loop: add `{}` to `dependsOn` of the step that has the loop",
+                        quoted(id)
+                    )
+                } else {
+                    let others = steps.iter().map(|step| step.id.as_str());
+                    let others = others.filter(|other| !other.is_empty() && *other != step.id);
+                    meant(id, others, "there is no other step here: leave `dependsOn` out")
+                };
+                self.error(Code::MissingDep, &pointer, message, hint);
             }
         }
         // A name that leads nowhere is no edge, and hides no cycle.
@@ -131,21 +143,32 @@ impl Check<'_, '_> {
             } else {
                 join(&pointer, "dependsOn")
             };
-            self.error(Code::Cycle, &at, message);
+            let hint = match left.as_slice() {
+                [only] => format!("take `{}` out of its own `dependsOn`", quoted(&steps[*only].id)),
+                _ => "take one of them out of a `dependsOn`, so that one can begin".to_owned(),
+            };
+            self.error(Code::Cycle, &at, message, hint);
         }
     }
 
     fn id(&mut self, step: &Step, index: usize, pointer: &str, level: Level) {
         let at = join(pointer, "id");
-        if step.id.is_empty() {
-            self.error(Code::InvalidStepId, &at, format!("step at index {index} has an empty ID"));
-        } else if !fits(&LOOSE_ID, &step.id) {
-            let message = format!("step ID `{}` must match pattern {LOOSE_ID_PATTERN}", quoted(&step.id));
-            self.error(Code::InvalidStepId, &at, message);
-        } else if level == Level::Top && !fits(&ID, &step.id) {
-            let message = format!("step ID `{}` must match pattern {ID_PATTERN}", quoted(&step.id));
-            self.error(Code::InvalidStepId, &at, message);
+        // What is no step at all has been told.
+        if !self.places.has(pointer) {
+            return;
         }
+        if step.id.is_empty() {
+            let message = format!("step at index {index} has an empty ID");
+            self.error(Code::InvalidStepId, &at, message, "give it a name: `id: …`");
+            return;
+        }
+        let pattern = match level {
+            _ if !fits(&LOOSE_ID, &step.id) => LOOSE_ID_PATTERN,
+            Level::Top if !fits(&ID, &step.id) => ID_PATTERN,
+            Level::Top | Level::InLoop => return,
+        };
+        let message = format!("step ID `{}` must match pattern {pattern}", quoted(&step.id));
+        self.error(Code::InvalidStepId, &at, message, name_hint(&step.id));
     }
 
     fn step(&mut self, step: &Step, pointer: &str, level: Level) {
@@ -158,8 +181,8 @@ impl Check<'_, '_> {
         match (&step.repeat, level) {
             (Some(_), Level::InLoop) => {
                 let message = format!("inner step `{}` has a nested loop (prohibited)", quoted(&step.id));
-                let hint = "put the inner loop into a workflow of its own and `include` it".to_owned();
-                self.hinted(Code::NestedLoopProhibited, &join(pointer, "loop"), message, Some(hint));
+                let hint = "put the inner loop into a workflow of its own and `include` it";
+                self.error(Code::NestedLoopProhibited, &join(pointer, "loop"), message, hint);
             }
             (Some(repeat), Level::Top) => self.repeat(repeat, &join(pointer, "loop")),
             (None, _) => {}
@@ -172,8 +195,9 @@ impl Check<'_, '_> {
         }
         let none = if self.workflow.agents.is_empty() { " (no agents defined)" } else { "" };
         let message = format!("{words} `{}`{none}", quoted(agent));
-        let meant = nearest(agent, self.workflow.agents.keys().map(String::as_str));
-        self.hinted(code, pointer, message, meant.map(|meant| format!("did you mean `{meant}`?")));
+        let names = self.workflow.agents.keys().map(String::as_str);
+        let hint = meant(agent, names, "describe it under `agents:`, with a `description`");
+        self.error(code, pointer, message, hint);
     }
 
     /// An included workflow brings its own of these.
@@ -188,7 +212,17 @@ impl Check<'_, '_> {
         ];
         for (_, field, code) in conflicts.into_iter().filter(|(given, _, _)| *given) {
             let message = format!("step `{}` has include and {field}", quoted(&step.id));
-            self.error(code, &join(pointer, field), message);
+            let hint = match code {
+                Code::IncludeHasLoop => {
+                    "put the `include` into a step of the loop: `loop: {steps: [{id: …, include: …}]}`"
+                        .to_owned()
+                }
+                Code::IncludeHasCondition => {
+                    "write the condition at a step of the included workflow".to_owned()
+                }
+                _ => format!("take `{field}` out: the included workflow brings its own"),
+            };
+            self.error(code, &join(pointer, field), message, hint);
         }
     }
 
@@ -203,18 +237,20 @@ impl Check<'_, '_> {
                 ];
                 for (_, field, code) in excluded.into_iter().filter(|(given, _, _)| *given) {
                     let message = format!("forEach is mutually exclusive with {field}");
-                    self.error(code, &join(pointer, field), message);
+                    let hint = format!("a loop goes over items or repeats: take `{field}` or `forEach` out");
+                    self.error(code, &join(pointer, field), message, hint);
                 }
                 if matches!(items, Items::List(items) if items.is_empty()) {
-                    self.error(Code::ForeachEmptyArray, &join(pointer, "forEach"), "forEach array is empty");
+                    let hint = "write the items, or an expression that gives them when it runs";
+                    let at = join(pointer, "forEach");
+                    self.error(Code::ForeachEmptyArray, &at, "forEach array is empty", hint);
                 }
             }
             // A `forEach` of the wrong type has been reported; it was meant all the same.
             None if repeat.max_iterations.is_none() && !self.was_written(pointer, "forEach") => {
-                let hint =
-                    "say how often at most with `maxIterations`, or over what with `forEach`".to_owned();
-                let message = "repeat-until loop requires maxIterations > 0".to_owned();
-                self.hinted(Code::LoopMissingMaxIterations, pointer, message, Some(hint));
+                let hint = "say how often at most with `maxIterations`, or over what with `forEach`";
+                let message = "repeat-until loop requires maxIterations > 0";
+                self.error(Code::LoopMissingMaxIterations, pointer, message, hint);
             }
             None => {}
         }
@@ -241,9 +277,30 @@ impl Check<'_, '_> {
         if let Some(missing) = missing {
             let message = format!("untilAgent `{}` {missing}", quoted(judge));
             let hint = "a judge submits `done`: `resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}`";
-            self.hinted(Code::Validation, pointer, message, Some(hint.to_owned()));
+            self.error(Code::Validation, pointer, message, hint);
         }
     }
+}
+
+/// A name of the same letters that could stand.
+fn name_hint(name: &str) -> String {
+    let mut letters = String::new();
+    for c in name.to_lowercase().chars() {
+        match c {
+            'a'..='z' | '0'..='9' | '_' | '-' => letters.push(c),
+            _ if c.is_alphanumeric() => {}
+            _ if letters.ends_with('-') => {}
+            _ => letters.push('-'),
+        }
+    }
+    let letters: String = letters
+        .trim_start_matches(|c: char| !c.is_ascii_lowercase())
+        .trim_end_matches('-')
+        .chars()
+        .take(MAX_NAME_CHARS)
+        .collect();
+    let rule = "a small letter first, then small letters, digits, `_` and `-`, 64 in all";
+    if letters.is_empty() { rule.to_owned() } else { format!("such as `{letters}`: {rule}") }
 }
 
 /// What a judge's schema lacks.

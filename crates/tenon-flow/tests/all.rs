@@ -18,12 +18,18 @@ mod durable;
 mod endings;
 #[path = "all/engine.rs"]
 mod engine;
+#[path = "all/every_code.rs"]
+mod every_code;
 #[path = "all/every_order.rs"]
 mod every_order;
 #[path = "all/execution_page.rs"]
 mod execution_page;
+#[path = "all/expression_checks.rs"]
+mod expression_checks;
 #[path = "all/failures.rs"]
 mod failures;
+#[path = "all/fixtures.rs"]
+mod fixtures;
 #[path = "all/format.rs"]
 mod format;
 #[path = "all/graphs.rs"]
@@ -44,6 +50,8 @@ mod loading;
 mod loops;
 #[path = "all/page.rs"]
 mod page;
+#[path = "all/newcomers.rs"]
+mod newcomers;
 #[path = "all/reference_page.rs"]
 mod reference_page;
 #[path = "all/replay.rs"]

@@ -26,7 +26,8 @@ fn one_document_that_is_not_valid_is_enough() {
     let found = &run.assert_code(52).json()["diagnostics"][0];
     let expected = json!({
         "code": "missing_dep", "category": "missing_dep", "severity": "error", "file": "b.yaml",
-        "line": 2, "column": 29, "message": "`c` (referenced by step `a`) is not a step", "hint": null
+        "line": 2, "column": 29, "message": "`c` (referenced by step `a`) is not a step",
+        "hint": "there is no other step here: leave `dependsOn` out"
     });
     assert_eq!(*found, expected);
 }

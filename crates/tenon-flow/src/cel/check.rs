@@ -1,7 +1,8 @@
 //! Whether an expression can mean anything: its names, its steps, the fields of their results, its type.
 //!
 //! Types are followed as far as `resultSchema`s tell them and no further: what may be anything is not complained
-//! about (`cel/shape.rs`). A field that the schema of a step rules out is an error; one that it merely does not mention is a warning.
+//! about (`cel/shape.rs`). Which fields a value has is in `cel/has_field.rs`, comparisons that never hold are in
+//! `cel/never.rs`.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +11,9 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::Expression;
-use super::scope::{Path, VARIABLES, literal_text, single_step};
-use super::shape::{
-    Allowed, Shape, allowed, class, class_words, element, followed, literal_json, literal_type, same, shown,
-    status,
-};
-use crate::diagnostic::{Code, Severity, nearest, quoted};
+use super::scope::{VARIABLES, literal_text, single_step};
+use super::shape::{Shape, element, literal_type, status};
+use crate::diagnostic::{Code, Severity, meant, nearest, quoted};
 
 /// What the steps around an expression give.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +21,8 @@ pub struct Known<'a> {
     pub steps: BTreeMap<&'a str, KnownStep<'a>>,
     /// The schema of `inputs`.
     pub inputs: Option<&'a Value>,
+    /// What each item of the `forEach` around it is, where that is known.
+    pub item: Option<Shape<'a>>,
     pub stands: Stands<'a>,
 }
 
@@ -68,8 +68,18 @@ pub enum KnownStep<'a> {
     Schema(&'a Value),
     /// Always null.
     Nothing,
-    /// One object per item under `iterations`.
-    Items,
+    /// One object per item under `iterations`; the result of each.
+    Items(OfEach<'a>),
+    /// An included workflow that declares outputs: their names.
+    Outputs(&'a [(String, Expression)]),
+    Anything,
+}
+
+/// The result of one turn of a `forEach`.
+#[derive(Clone, Copy, Debug)]
+pub enum OfEach<'a> {
+    Schema(&'a Value),
+    Nothing,
     Anything,
 }
 
@@ -87,16 +97,24 @@ pub struct Finding {
     pub code: Code,
     pub severity: Severity,
     pub message: String,
-    pub hint: Option<String>,
+    pub hint: String,
     /// In bytes, into the source of the expression.
     pub offset: usize,
 }
 
-/// What was found, and each step that is named with the place of its name.
-#[derive(Debug, Default)]
-pub struct Checked {
+/// What was found, each step that is named with the place of its name, and what the expression gives.
+#[derive(Debug)]
+pub struct Checked<'a> {
     pub findings: Vec<Finding>,
     pub steps: Vec<(String, usize)>,
+    pub gives: Shape<'a>,
+}
+
+impl<'a> Checked<'a> {
+    /// Of each element, if the expression gives a list.
+    pub(crate) fn each(&self) -> Shape<'a> {
+        element(&self.gives)
+    }
 }
 
 const FUNCTIONS: [&str; 10] =
@@ -106,40 +124,46 @@ const MACROS: [&str; 6] = ["has", "all", "exists", "exists_one", "map", "filter"
 /// Names of types are values too: `type(x) == int`.
 const TYPES: [&str; 10] =
     ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"];
-const STEP_FIELDS: [&str; 3] = ["content", "status", "result"];
 
 impl Expression {
-    pub(crate) fn check(&self, known: &Known<'_>, wanted: Wanted) -> Checked {
-        let mut check = Check { expression: self, known, bound: Vec::new(), checked: Checked::default() };
-        let shape = check.shape(self.tree());
+    pub(crate) fn check<'a>(&self, known: &Known<'a>, wanted: Wanted) -> Checked<'a> {
+        let mut check =
+            Check { expression: self, known, bound: Vec::new(), findings: Vec::new(), steps: Vec::new() };
+        let gives = check.shape(self.tree());
         let fits = match wanted {
-            Wanted::Bool => shape.may_be("bool"),
-            Wanted::List => shape.may_be("list"),
+            Wanted::Bool => gives.may_be("bool"),
+            Wanted::List => gives.may_be("list"),
             Wanted::Anything => true,
         };
         if !fits {
-            let want = if wanted == Wanted::Bool { "true or false" } else { "a list" };
-            check.error(
-                Code::CelType,
-                self.tree(),
-                format!("this gives {}, and must give {want}", shape.words()),
-                None,
-            );
+            let (want, hint) = match wanted {
+                Wanted::Bool => {
+                    ("true or false", "compare it with something: `… == 'completed'`, `size(…) > 0`")
+                }
+                _ => ("a list", "name a list, or write one: `[…]`"),
+            };
+            let message = format!("this gives {}, and must give {want}", gives.words());
+            check.error(Code::CelType, self.tree(), message, hint);
         }
-        check.checked
+        Checked { findings: check.findings, steps: check.steps, gives }
     }
 }
 
-struct Check<'c, 'a> {
+pub(super) struct Check<'c, 'a> {
     expression: &'c Expression,
-    known: &'c Known<'a>,
+    pub(super) known: &'c Known<'a>,
     bound: Vec<(String, Shape<'a>)>,
-    checked: Checked,
+    findings: Vec<Finding>,
+    steps: Vec<(String, usize)>,
 }
 
 impl<'a> Check<'_, 'a> {
-    fn error(&mut self, code: Code, node: &IdedExpr, message: String, hint: Option<String>) {
+    pub(super) fn error(&mut self, code: Code, node: &IdedExpr, message: String, hint: impl Into<String>) {
         self.find(Severity::Error, code, node, message, hint);
+    }
+
+    pub(super) fn warning(&mut self, code: Code, node: &IdedExpr, message: String, hint: impl Into<String>) {
+        self.find(Severity::Warning, code, node, message, hint);
     }
 
     fn find(
@@ -148,10 +172,10 @@ impl<'a> Check<'_, 'a> {
         code: Code,
         node: &IdedExpr,
         message: String,
-        hint: Option<String>,
+        hint: impl Into<String>,
     ) {
         let offset = self.expression.offset_of(node);
-        self.checked.findings.push(Finding { code, severity, message, hint, offset });
+        self.findings.push(Finding { code, severity, message, hint: hint.into(), offset });
     }
 
     fn shape(&mut self, node: &IdedExpr) -> Shape<'a> {
@@ -182,7 +206,7 @@ impl<'a> Check<'_, 'a> {
             }
             Expr::Struct(it) => {
                 let message = format!("there is no type `{}`", quoted(&it.type_name));
-                self.error(Code::CelType, node, message, None);
+                self.error(Code::CelType, node, message, "a map is written `{'key': value}`");
                 Shape::Anything
             }
             Expr::Comprehension(it) => self.comprehension(it),
@@ -196,7 +220,7 @@ impl<'a> Check<'_, 'a> {
         match name {
             "steps" => Shape::Steps,
             "inputs" => match self.known.inputs {
-                Some(schema) => Shape::Schema { root: schema, node: schema, whose: "`inputs`".to_owned() },
+                Some(schema) => Shape::described(schema, "`inputs`"),
                 None if self.known.stands.document == Standing::Included => Shape::Of("map"),
                 None => Shape::Undeclared,
             },
@@ -207,14 +231,21 @@ impl<'a> Check<'_, 'a> {
                 let known = VARIABLES.iter().copied().chain(self.bound.iter().map(|(name, _)| name.as_str()));
                 let hint = match (self.known.steps.contains_key(name), nearest(name, known)) {
                     (true, _) => format!("a step is written `steps.{name}`"),
+                    _ if matches!(name, "True" | "TRUE" | "yes" | "on") => "write `true`".to_owned(),
+                    _ if matches!(name, "False" | "FALSE" | "no" | "off") => "write `false`".to_owned(),
+                    _ if matches!(name, "None" | "nil" | "NULL" | "undefined") => "write `null`".to_owned(),
                     (false, Some(meant)) => format!("did you mean `{meant}`?"),
                     (false, None) => {
                         let names: Vec<String> = VARIABLES.iter().map(|name| format!("`{name}`")).collect();
-                        format!("an expression sees {}", names.join(", "))
+                        format!(
+                            "text stands in quotes, `'{}'`; an expression sees {}",
+                            quoted(name),
+                            names.join(", ")
+                        )
                     }
                 };
                 let message = format!("`{}` is not a name an expression can use", quoted(name));
-                self.error(Code::CelType, node, message, Some(hint));
+                self.error(Code::CelType, node, message, hint);
                 Shape::Anything
             }
         }
@@ -225,14 +256,20 @@ impl<'a> Check<'_, 'a> {
             "iteration" => (InTurn::Repeat, "a repeating loop"),
             _ => (InTurn::Items, "a `forEach`"),
         };
-        let (always, shape) = match name {
-            "item" => ("null", Shape::Anything),
+        let stands = &self.known.stands;
+        let (always, shape) = match (name, &self.known.item) {
+            ("item", Some(item)) if stands.turn == InTurn::Items => ("null", item.clone()),
+            ("item", _) => ("null", Shape::Anything),
             _ => ("0", Shape::Of("int")),
         };
-        let stands = &self.known.stands;
         if stands.turn != wanted && stands.document == Standing::Alone {
             let message = format!("`{name}` is always {always} here: this is not inside {kind}");
-            self.find(Severity::Warning, Code::CelUnknownField, node, message, None);
+            let hint = match stands.turn {
+                InTurn::Repeat => "in a repeating loop there is `iteration`",
+                InTurn::Items => "in a `forEach` there are `item` and `index`",
+                InTurn::Nowhere => "name what is meant: `steps.<id>.…` or `inputs.…`",
+            };
+            self.warning(Code::CelUnknownField, node, message, hint);
         }
         shape
     }
@@ -247,111 +284,24 @@ impl<'a> Check<'_, 'a> {
         if matches!(self.known.stands.last, Last::Nothing) {
             let message = format!("`{name}` is always empty here: no step is meant");
             let hint = format!("name the step: `steps.<id>.{name}`");
-            self.find(Severity::Warning, Code::CelUnknownField, node, message, Some(hint));
+            self.warning(Code::CelUnknownField, node, message, hint);
         }
         shape
     }
 
-    fn field(&mut self, node: &IdedExpr, operand: &Shape<'a>, field: &str, is_test: bool) -> Shape<'a> {
-        match operand {
-            Shape::Steps => self.step(node, field),
-            Shape::Step(step, id) => match field {
-                "content" => Shape::Of("string"),
-                "status" => status(),
-                "result" => result_of(*step, id),
-                _ => {
-                    let message = format!("a step has no `{}`", quoted(field));
-                    let hint = match nearest(field, STEP_FIELDS) {
-                        Some(meant) => format!("did you mean `{meant}`?"),
-                        None => "a step has `content`, `status` and `result`".to_owned(),
-                    };
-                    self.error(Code::CelUnknownField, node, message, Some(hint));
-                    Shape::Anything
-                }
-            },
-            Shape::Undeclared => {
-                if !is_test {
-                    let message =
-                        format!("the document declares no `inputs`, so there is no `{}`", quoted(field));
-                    let hint = "describe them with a schema under `inputs`".to_owned();
-                    self.find(Severity::Warning, Code::CelUnknownField, node, message, Some(hint));
-                }
-                Shape::Anything
-            }
-            Shape::Nothing(id) => {
-                if !is_test {
-                    let message = format!("step `{id}` gives no structured result, so this is never there");
-                    let hint = "give its agent a `resultSchema`, or read `content`".to_owned();
-                    self.find(Severity::Warning, Code::CelUnknownField, node, message, Some(hint));
-                }
-                Shape::Anything
-            }
-            Shape::Schema { root, node: schema, whose } => {
-                self.property(node, (root, schema, whose), field, is_test)
-            }
-            Shape::List(_) | Shape::Of("bool" | "int" | "double" | "string") => {
-                let message = format!("{} has no `{}`", operand.words(), quoted(field));
-                self.error(Code::CelType, node, message, None);
-                Shape::Anything
-            }
-            Shape::Anything | Shape::Of(_) => Shape::Anything,
-        }
-    }
-
-    fn step(&mut self, node: &IdedExpr, id: &str) -> Shape<'a> {
+    pub(super) fn step(&mut self, node: &IdedExpr, id: &str) -> Shape<'a> {
         let Some(step) = self.known.steps.get(id) else {
             let message = format!("there is no step `{}` here", quoted(id));
-            let hint =
-                nearest(id, self.known.steps.keys().copied()).map(|meant| format!("did you mean `{meant}`?"));
+            let hint = self.step_meant(id);
             self.error(Code::CelUnknownStep, node, message, hint);
             return Shape::Anything;
         };
-        self.checked.steps.push((id.to_owned(), self.expression.offset_of(node)));
+        self.steps.push((id.to_owned(), self.expression.offset_of(node)));
         Shape::Step(*step, id.to_owned())
     }
 
-    fn property(
-        &mut self,
-        node: &IdedExpr,
-        (root, schema, whose): (&'a Value, &'a Value, &str),
-        field: &str,
-        is_test: bool,
-    ) -> Shape<'a> {
-        let Some(schema) = followed(root, schema) else { return Shape::Anything };
-        let shape = Shape::Schema { root, node: schema, whose: whose.to_owned() };
-        if !shape.may_be("map") {
-            let message = format!("{} of {whose} has no `{}`", shape.words(), quoted(field));
-            self.error(Code::CelType, node, message, None);
-            return Shape::Anything;
-        }
-        let properties = schema.get("properties").and_then(Value::as_object);
-        if let Some(property) = properties.and_then(|properties| properties.get(field)) {
-            return Shape::Schema { root, node: property, whose: whose.to_owned() };
-        }
-        let others = schema.get("additionalProperties");
-        if schema.get("patternProperties").is_some() || others.is_some_and(Value::is_object) {
-            return Shape::Anything;
-        }
-        let Some(properties) = properties.filter(|properties| !properties.is_empty()) else {
-            return Shape::Anything;
-        };
-        let meant = nearest(field, properties.keys().map(String::as_str));
-        let hint = match meant {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => {
-                let names: Vec<String> =
-                    properties.keys().map(|name| format!("`{}`", quoted(name))).collect();
-                format!("its schema has {}", names.join(", "))
-            }
-        };
-        if others == Some(&Value::Bool(false)) {
-            let message = format!("the schema of {whose} does not allow `{}`", quoted(field));
-            self.error(Code::CelUnknownField, node, message, Some(hint));
-        } else if !is_test {
-            let message = format!("the schema of {whose} does not mention `{}`", quoted(field));
-            self.find(Severity::Warning, Code::CelUnknownField, node, message, Some(hint));
-        }
-        Shape::Anything
+    fn step_meant(&self, id: &str) -> String {
+        meant(id, self.known.steps.keys().copied(), "there are no steps here")
     }
 
     fn call(&mut self, node: &IdedExpr, call: &CallExpr) -> Shape<'a> {
@@ -367,7 +317,9 @@ impl<'a> Check<'_, 'a> {
                     | Shape::Step(..)
                     | Shape::Nothing(_)
                     | Shape::Undeclared
-                    | Shape::Schema { .. },
+                    | Shape::Fields(..)
+                    | Shape::OneOf(_)
+                    | Shape::Schema(_),
                 ) => self.field(node, &shape, field, false),
                 _ => element(&shape),
             };
@@ -377,18 +329,14 @@ impl<'a> Check<'_, 'a> {
         }
         let target = call.target.as_deref().map(|target| self.shape(target));
         let shapes: Vec<Shape<'a>> = call.args.iter().map(|argument| self.shape(argument)).collect();
-        if call.func_name == operators::EQUALS
-            && let ([left, right], [of_left, of_right]) = (call.args.as_slice(), shapes.as_slice())
-        {
-            self.never_equal(left, of_left, right);
-            self.never_equal(right, of_right, left);
-        }
+        self.compared(node, call, &shapes);
         match call.func_name.as_str() {
             operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT => {
                 for (shape, argument) in shapes.iter().zip(&call.args) {
                     if !shape.may_be("bool") {
                         let message = format!("this gives {}, where true or false is needed", shape.words());
-                        self.error(Code::CelType, argument, message, None);
+                        let hint = "compare it with something: `… == 'completed'`, `size(…) > 0`";
+                        self.error(Code::CelType, argument, message, hint);
                     }
                 }
                 Shape::Of("bool")
@@ -422,29 +370,6 @@ impl<'a> Check<'_, 'a> {
         }
     }
 
-    /// A path and a literal that its schema rules out. Null is never ruled out: a step may have been skipped.
-    fn never_equal(&mut self, path: &IdedExpr, shape: &Shape<'a>, literal: &IdedExpr) {
-        let (Some(_), Expr::Literal(value)) = (Path::of(path), &literal.expr) else { return };
-        let (Some(value), Some(allowed)) = (literal_json(value), allowed(shape)) else { return };
-        let message = match allowed {
-            Allowed::Values(values) if !values.iter().any(|allowed| same(allowed, &value)) => {
-                let names: Vec<String> =
-                    values.iter().map(|it| format!("`{}`", quoted(&shown(it)))).collect();
-                format!("this is never `{}`, only {}", quoted(&shown(&value)), names.join(", "))
-            }
-            Allowed::Type(name) if name != class(&value) => {
-                format!("this is {}, and never `{}`", class_words(name), quoted(&shown(&value)))
-            }
-            Allowed::Values(_) | Allowed::Type(_) => return,
-        };
-        let hint = match (allowed, value.as_str()) {
-            (Allowed::Values(values), Some(text)) => nearest(text, values.iter().filter_map(Value::as_str)),
-            _ => None,
-        };
-        let hint = hint.map(|meant| format!("did you mean `{}`?", quoted(meant)));
-        self.find(Severity::Warning, Code::CelType, literal, message, hint);
-    }
-
     /// `steps.tset-it.status`, where `test-it` is a step: a subtraction only by its looks.
     fn misspelt_hyphenated(&mut self, call: &CallExpr) -> bool {
         let (operators::SUBSTRACT, [left, right]) = (call.func_name.as_str(), call.args.as_slice()) else {
@@ -456,8 +381,7 @@ impl<'a> Check<'_, 'a> {
             return false;
         }
         let id = format!("{before}-{after}");
-        let hint =
-            nearest(&id, self.known.steps.keys().copied()).map(|meant| format!("did you mean `{meant}`?"));
+        let hint = self.step_meant(&id);
         let message = format!("there is no step `{}` here", quoted(&id));
         self.error(Code::CelUnknownStep, left, message, hint);
         true
@@ -473,9 +397,8 @@ impl<'a> Check<'_, 'a> {
         let known: &[&str] = if target.is_some() { &METHODS } else { &FUNCTIONS };
         if !known.contains(&name) {
             let message = format!("there is no function `{}` with these arguments", quoted(name));
-            let all = known.iter().chain(&MACROS).copied();
-            let hint = nearest(name, all).filter(|meant| *meant != name);
-            self.error(Code::CelType, node, message, hint.map(|meant| format!("did you mean `{meant}`?")));
+            let hint = function_meant(name, known, call);
+            self.error(Code::CelType, node, message, hint);
             return Shape::Anything;
         }
         match (name, target) {
@@ -483,8 +406,15 @@ impl<'a> Check<'_, 'a> {
                 if !target.may_be("string") =>
             {
                 let message = format!("`{name}` is for text, and this is {}", target.words());
-                let hint = (name == "contains" && target.may_be("list"))
-                    .then(|| "whether a list has an element is written `element in list`".to_owned());
+                let hint = match name {
+                    "contains" if target.may_be("list") => {
+                        "whether a list has an element is written `element in list`"
+                    }
+                    "contains" if target.may_be("map") => {
+                        "whether a map has a field is written `has(map.field)`"
+                    }
+                    _ => "make it text by `string(…)`",
+                };
                 self.error(Code::CelType, node, message, hint);
             }
             _ => {}
@@ -495,12 +425,9 @@ impl<'a> Check<'_, 'a> {
         {
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or_default().trim();
-            self.error(
-                Code::CelType,
-                node,
-                format!("`{}` is not a pattern: {reason}", quoted(pattern)),
-                None,
-            );
+            let message = format!("`{}` is not a pattern: {reason}", quoted(pattern));
+            let hint = "write a backslash before a sign that is meant itself: `r'\\('`";
+            self.error(Code::CelType, node, message, hint);
         }
         match name {
             "size" | "int" => Shape::Of("int"),
@@ -518,10 +445,10 @@ impl<'a> Check<'_, 'a> {
         let range = self.shape(&it.iter_range);
         if !(range.may_be("list") || range.may_be("map")) {
             let message = format!("this is {}, and cannot be gone through", range.words());
-            self.error(Code::CelType, &it.iter_range, message, None);
+            self.error(Code::CelType, &it.iter_range, message, "name a list or a map");
         }
         let item = match &range {
-            Shape::Steps | Shape::Step(..) => Shape::Of("string"),
+            Shape::Steps | Shape::Step(..) | Shape::Fields(..) => Shape::Of("string"),
             range => element(range),
         };
         self.bound.push((it.iter_var.clone(), item));
@@ -548,13 +475,63 @@ impl<'a> Check<'_, 'a> {
     }
 }
 
-fn result_of<'a>(step: KnownStep<'a>, id: &str) -> Shape<'a> {
+pub(super) fn result_of<'a>(step: KnownStep<'a>, id: &str) -> Shape<'a> {
     match step {
-        KnownStep::Schema(schema) => {
-            Shape::Schema { root: schema, node: schema, whose: format!("step `{id}`") }
-        }
+        KnownStep::Schema(schema) => Shape::described(schema, format!("step `{id}`")),
         KnownStep::Nothing => Shape::Nothing(id.to_owned()),
-        KnownStep::Items | KnownStep::Anything => Shape::Anything,
+        KnownStep::Items(each) => items_of(each, id),
+        KnownStep::Outputs(outputs) => {
+            let names = outputs.iter().map(|(name, _)| (name.as_str(), Shape::Anything));
+            let inner = [("innerSteps", Shape::Of("map"))];
+            Shape::Fields(format!("the workflow that step `{id}` includes"), names.chain(inner).collect())
+        }
+        KnownStep::Anything => Shape::Anything,
+    }
+}
+
+/// The result of a `forEach`.
+fn items_of<'a>(each: OfEach<'a>, id: &str) -> Shape<'a> {
+    let result = match each {
+        OfEach::Schema(schema) => Shape::described(schema, format!("an item of step `{id}`")),
+        OfEach::Nothing => Shape::Nothing(id.to_owned()),
+        OfEach::Anything => Shape::Anything,
+    };
+    let fields = vec![
+        ("id", Shape::Of("string")),
+        ("index", Shape::Of("int")),
+        ("item", Shape::Anything),
+        ("content", Shape::Of("string")),
+        ("status", status()),
+        ("result", result),
+    ];
+    let one = Shape::Fields(format!("an item of step `{id}`"), fields);
+    let iterations = ("iterations", Shape::List(Box::new(one)));
+    Shape::Fields(format!("step `{id}`, which goes over items,"), vec![iterations])
+}
+
+/// What was probably meant by a function that is not there.
+fn function_meant(name: &str, known: &[&str], call: &CallExpr) -> String {
+    match name {
+        "len" | "length" | "count" => return "write `size(…)`".to_owned(),
+        "includes" | "has" if call.target.is_some() => {
+            return "write `element in list`, or `text.contains('…')`".to_owned();
+        }
+        "any" | "some" | "find" => return "write `list.exists(element, …)`".to_owned(),
+        "every" => return "write `list.all(element, …)`".to_owned(),
+        "toLowerCase" | "lower" | "lowerAscii" | "toUpperCase" | "upper" => {
+            return "compare by a pattern: `text.matches('(?i)^…$')`".to_owned();
+        }
+        "str" | "toString" => return "write `string(…)`".to_owned(),
+        "float" | "number" => return "write `double(…)` or `int(…)`".to_owned(),
+        _ => {}
+    }
+    let all = known.iter().chain(&MACROS).copied();
+    match nearest(name, all.clone()).filter(|meant| *meant != name) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => {
+            let names: Vec<String> = all.map(|name| format!("`{name}`")).collect();
+            format!("there are {}", names.join(", "))
+        }
     }
 }
 

@@ -1,66 +1,60 @@
 //! Text before it is parsed: ids with hyphens, and brackets that are nested too deeply to parse.
 //!
-//! `steps.health-check.status` is a subtraction to CEL. Where `health-check` is the id of a step, it is rewritten to
-//! `steps["health-check"].status`; [`Moved`] leads from a place in the new text back to the one that was written.
+//! `steps.health-check.status` is a subtraction to CEL. Where `health-check` is the id of a step, a name that CEL can read
+//! stands in for it while the text is parsed, and is put back in the tree ([`Stand`]). It is as long as the id, so every
+//! place in the text stays what it was.
+
+use cel::common::ast::{Expr, IdedExpr};
+
+use super::walk;
 
 /// The parser takes a few stack frames and some time per level; people stop well below this.
 const MAX_BRACKETS: usize = 32;
 
 const PREFIX: &str = "steps.";
+/// What a name may have in it, in the order of digits.
+const DIGITS: &[u8; 63] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
 
-/// Which text was replaced by longer text.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Moved {
-    /// Where the new text begins, how long it is, and how long the old text was.
-    edits: Vec<(usize, usize, usize)>,
+/// A name that stands for an id with hyphens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stand {
+    name: String,
+    id: String,
 }
 
-impl Moved {
-    /// The offset, in the text that was written, of an offset in the rewritten text.
-    pub(super) fn original(&self, offset: usize) -> usize {
-        let mut shift = 0;
-        for (start, new, old) in &self.edits {
-            if offset >= start + new {
-                shift += new - old;
-            } else if offset > *start {
-                // Inside the replacement: its beginning is the nearest thing that was written.
-                return start - shift;
-            }
-        }
-        offset - shift
-    }
-}
-
-pub(super) fn hyphenated_ids<'a>(source: &str, ids: impl IntoIterator<Item = &'a str>) -> (String, Moved) {
+/// The text to parse, and which names in it stand for ids.
+pub(super) fn hyphenated_ids<'a>(
+    source: &str,
+    ids: impl IntoIterator<Item = &'a str>,
+) -> (String, Vec<Stand>) {
     if !source.contains('-') {
-        return (source.to_owned(), Moved::default());
+        return (source.to_owned(), Vec::new());
     }
     let hyphenated: Vec<&str> = ids.into_iter().filter(|id| id.contains('-')).collect();
-    if hyphenated.is_empty() {
-        return (source.to_owned(), Moved::default());
-    }
-    let mut text = String::with_capacity(source.len() + 16);
-    let mut moved = Moved::default();
+    let mut text = String::with_capacity(source.len());
+    let mut stands = Vec::new();
     let mut at = 0;
     for piece in pieces(source) {
         let end = at + piece.len();
-        if !piece.starts_with(['"', '\'']) {
-            rewrite_code(&source[at..end], preceded(source, at), &hyphenated, &mut text, &mut moved);
-        } else {
+        if is_literal(piece) {
             text.push_str(piece);
+        } else {
+            rewrite_code(source, at..end, &hyphenated, &mut text, &mut stands);
         }
         at = end;
     }
-    (text, moved)
+    (text, stands)
 }
 
-fn preceded(source: &str, at: usize) -> Option<char> {
-    source[..at].chars().next_back()
-}
-
-fn rewrite_code(code: &str, before: Option<char>, ids: &[&str], text: &mut String, moved: &mut Moved) {
-    let mut rest = code;
-    let mut last = before;
+fn rewrite_code(
+    source: &str,
+    range: std::ops::Range<usize>,
+    ids: &[&str],
+    text: &mut String,
+    stands: &mut Vec<Stand>,
+) {
+    let mut last = source[..range.start].chars().next_back();
+    let mut rest = &source[range];
     while let Some(found) = rest.find(PREFIX) {
         let previous = rest[..found].chars().next_back().or(last);
         let (head, tail) = rest.split_at(found + PREFIX.len());
@@ -76,24 +70,98 @@ fn rewrite_code(code: &str, before: Option<char>, ids: &[&str], text: &mut Strin
             after.is_some_and(|after| !after.starts_with(|c: char| is_word(c) || c == '-'))
         };
         // `a-b-c` is not `a-b` minus `c` when both are steps.
-        let Some(id) = ids.iter().filter(is_here).max_by_key(|id| id.len()) else { continue };
-        // The dot goes, the brackets come.
-        text.pop();
-        let replacement = format!("[\"{id}\"]");
-        moved.edits.push((text.len(), replacement.len(), id.len() + 1));
-        text.push_str(&replacement);
+        let known = ids.iter().filter(is_here).max_by_key(|id| id.len()).copied();
+        // `has` takes no subtraction: there it is the id of a step, though of none that is known.
+        let Some(id) = known.or_else(|| asked_for(head, tail)) else { continue };
+        let Some(name) = stand_for(id, source, stands) else { continue };
+        text.push_str(&name);
         rest = &tail[id.len()..];
-        last = Some(']');
+        last = id.chars().next_back();
     }
     text.push_str(rest);
+}
+
+/// The id with hyphens in `has(steps.health-chek)`, whatever the steps are.
+fn asked_for<'t>(head: &str, tail: &'t str) -> Option<&'t str> {
+    let before = head.strip_suffix(PREFIX)?.trim_end().strip_suffix('(')?.trim_end();
+    let is_has =
+        before.strip_suffix("has").is_some_and(|rest| !rest.ends_with(|c: char| is_word(c) || c == '.'));
+    let id = &tail
+        [..tail.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-')).unwrap_or(tail.len())];
+    let is_id = id.contains('-') && !id.ends_with('-') && id.starts_with(|c: char| c.is_ascii_alphabetic());
+    (is_has && is_id && tail[id.len()..].trim_start().starts_with([')', '.'])).then_some(id)
+}
+
+/// The name that stands for this id: one that nobody wrote and that no step can have, since ids begin with a letter.
+fn stand_for(id: &str, source: &str, stands: &mut Vec<Stand>) -> Option<String> {
+    /// A text that has written this many of them out did so on purpose.
+    const TRIES: usize = 256;
+    if let Some(stand) = stands.iter().find(|stand| stand.id == id) {
+        return Some(stand.name.clone());
+    }
+    let is_free =
+        |name: &String| !source.contains(name.as_str()) && stands.iter().all(|stand| stand.name != *name);
+    let name = (0..TRIES).map(|number| numbered(number, id.len())).find(is_free)?;
+    stands.push(Stand { name: name.clone(), id: id.to_owned() });
+    Some(name)
+}
+
+/// `_` and a number in so many characters.
+fn numbered(mut number: usize, length: usize) -> String {
+    let mut digits = vec![b'0'; length.saturating_sub(1)];
+    for digit in digits.iter_mut().rev() {
+        *digit = DIGITS[number % DIGITS.len()];
+        number /= DIGITS.len();
+    }
+    std::iter::once('_').chain(digits.into_iter().map(char::from)).collect()
+}
+
+/// The tree with the ids themselves in it.
+pub(super) fn restore(tree: &mut IdedExpr, stands: &[Stand]) {
+    if stands.is_empty() {
+        return;
+    }
+    if let Expr::Select(select) = &mut tree.expr
+        && let Some(stand) = stands.iter().find(|stand| stand.name == select.field)
+    {
+        select.field.clone_from(&stand.id);
+    }
+    walk::children_mut(tree).into_iter().for_each(|child| restore(child, stands));
+}
+
+/// What a parser quotes, as it was written.
+pub(super) fn as_written(words: &str, stands: &[Stand]) -> String {
+    stands.iter().fold(words.to_owned(), |words, stand| words.replace(&stand.name, &stand.id))
 }
 
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
+/// Where the next field of this name is written, behind `from`.
+pub(super) fn field_after(source: &str, from: usize, field: &str) -> Option<usize> {
+    let mut at = 0;
+    for piece in pieces(source) {
+        let start = at;
+        at += piece.len();
+        if is_literal(piece) || at <= from {
+            continue;
+        }
+        let is_field = |found: &usize| {
+            // Not the place it starts from: that is another field, or the dot before one.
+            start + found > from + 1
+                && piece[..*found].trim_end().ends_with('.')
+                && !piece[found + field.len()..].starts_with(is_word)
+        };
+        if let Some(found) = piece.match_indices(field).map(|(found, _)| found).find(is_field) {
+            return Some(start + found);
+        }
+    }
+    None
+}
+
 /// Code and string literals, in turn; together they are the whole text.
-fn pieces(source: &str) -> Vec<&str> {
+pub(super) fn pieces(source: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = source;
     while let Some(open) = rest.find(['"', '\'']) {
@@ -107,6 +175,16 @@ fn pieces(source: &str) -> Vec<&str> {
     pieces.push(rest);
     pieces.retain(|piece| !piece.is_empty());
     pieces
+}
+
+pub(super) fn is_literal(piece: &str) -> bool {
+    piece.starts_with(['"', '\''])
+}
+
+/// Whether a string literal has the quote at its end that it has at its beginning.
+pub(super) fn is_closed(literal: &str, raw: bool) -> bool {
+    // One more of anything is a part of it only if it is still open.
+    literal_end(&format!("{literal} "), raw) == literal.len()
 }
 
 /// Where the string literal at the beginning of `text` ends.
@@ -135,7 +213,7 @@ pub(super) fn shallow(source: &str) -> Result<(), usize> {
     let mut open: usize = 0;
     let mut prefixes: usize = 0;
     for piece in pieces(source) {
-        if piece.starts_with(['"', '\'']) {
+        if is_literal(piece) {
             at += piece.len();
             prefixes = 0;
             continue;
@@ -157,8 +235,21 @@ pub(super) fn shallow(source: &str) -> Result<(), usize> {
     Ok(())
 }
 
-/// Operators, dots, commas and brackets: the tree has at most a few levels for each.
+/// Operators, dots and brackets: the tree has at most a few levels for each. What a comma separates stands side by side.
 pub(super) fn joints(source: &str) -> usize {
-    let code = pieces(source).into_iter().filter(|piece| !piece.starts_with(['"', '\'']));
-    code.map(|code| code.chars().filter(|c| "+-*/%&|<>=!?:.,([{".contains(*c)).count()).sum()
+    let mut joints = 0;
+    for code in pieces(source).into_iter().filter(|piece| !is_literal(piece)) {
+        let mut before = ' ';
+        for c in code.chars() {
+            // `&&`, `==`, `<=` are one each.
+            let is_second = matches!((before, c), ('&', '&') | ('|', '|') | ('=' | '!' | '<' | '>', '='));
+            if "+-*/%&|<>=!?.([{".contains(c) && !is_second {
+                joints += 1;
+            }
+            before = if is_second { ' ' } else { c };
+        }
+        // `in` is an operator too.
+        joints += code.split(|c: char| !is_word(c)).filter(|word| *word == "in").count();
+    }
+    joints
 }

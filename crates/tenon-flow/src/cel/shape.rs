@@ -6,50 +6,76 @@ use cel::common::ast::LiteralValue;
 use serde_json::{Value, json};
 
 use super::check::KnownStep;
+use super::schema_view::{View, views};
 
 /// What is known about a value.
 #[derive(Clone, Debug)]
-pub(super) enum Shape<'a> {
+pub enum Shape<'a> {
     Anything,
     /// A type by CEL's name.
     Of(&'static str),
     List(Box<Shape<'a>>),
     Steps,
     Step(KnownStep<'a>, String),
-    /// Described by a schema inside a root schema; whose, in words.
-    Schema {
-        root: &'a Value,
-        node: &'a Value,
-        whose: String,
-    },
+    /// Described by schemas inside a root schema; whose, in words.
+    Schema(Described<'a>),
+    /// A map with just these fields; of what, in words.
+    Fields(String, Vec<(&'a str, Shape<'a>)>),
+    /// One of these.
+    OneOf(Vec<&'a Value>),
     /// The inputs of a document that declares none.
     Undeclared,
     /// The result of a step that has none.
     Nothing(String),
 }
 
-impl Shape<'_> {
-    pub(super) fn type_name(&self) -> Option<&'static str> {
+/// What schemas say of a value.
+#[derive(Clone, Debug)]
+pub struct Described<'a> {
+    pub(super) root: &'a Value,
+    pub(super) views: Vec<View<'a>>,
+    pub(super) whose: String,
+}
+
+impl<'a> Shape<'a> {
+    /// What a schema describes.
+    pub(super) fn described(root: &'a Value, whose: impl Into<String>) -> Shape<'a> {
+        Shape::by(root, &[root], whose.into())
+    }
+
+    pub(super) fn by(root: &'a Value, schemas: &[&'a Value], whose: String) -> Shape<'a> {
+        Shape::Schema(Described { root, views: views(root, schemas), whose })
+    }
+
+    /// The types it may be of, by CEL's names; nothing where it may be of any.
+    fn types(&self) -> Option<Vec<&'static str>> {
+        let one = |name: &'static str| Some(vec![name]);
         match self {
             Shape::Anything => None,
-            Shape::Of(name) => Some(name),
-            Shape::List(_) => Some("list"),
-            Shape::Steps | Shape::Step(..) | Shape::Undeclared => Some("map"),
-            Shape::Nothing(_) => Some("null_type"),
-            Shape::Schema { node, .. } => match node.get("type")?.as_str()? {
-                "boolean" => Some("bool"),
-                "integer" => Some("int"),
-                "number" => Some("double"),
-                "string" => Some("string"),
-                "array" => Some("list"),
-                "object" => Some("map"),
-                _ => None,
-            },
+            Shape::Of(name) => one(name),
+            Shape::List(_) => one("list"),
+            Shape::Steps | Shape::Step(..) | Shape::Undeclared | Shape::Fields(..) => one("map"),
+            Shape::Nothing(_) => one("null_type"),
+            Shape::OneOf(values) => Some(values.iter().map(|value| type_of(class(value))).collect()),
+            Shape::Schema(it) => {
+                let mut all = Vec::new();
+                for view in &it.views {
+                    all.extend(view.types()?.into_iter().map(type_of));
+                }
+                (!all.is_empty()).then_some(all)
+            }
         }
     }
 
+    /// If it is of one type only.
+    pub(super) fn type_name(&self) -> Option<&'static str> {
+        let types = self.types()?;
+        let first = *types.first()?;
+        types.iter().all(|name| *name == first).then_some(first)
+    }
+
     pub(super) fn may_be(&self, name: &str) -> bool {
-        self.type_name().is_none_or(|known| known == name)
+        self.types().is_none_or(|types| types.contains(&name))
     }
 
     pub(super) fn words(&self) -> &'static str {
@@ -65,48 +91,42 @@ impl Shape<'_> {
     }
 }
 
+/// CEL's name of a JSON type.
+fn type_of(json_type: &str) -> &'static str {
+    match json_type {
+        "boolean" => "bool",
+        "integer" => "int",
+        "number" => "double",
+        "string" => "string",
+        "array" => "list",
+        "object" => "map",
+        _ => "null_type",
+    }
+}
+
 /// What a list has in it.
 pub(super) fn element<'a>(list: &Shape<'a>) -> Shape<'a> {
     match list {
         Shape::List(element) => (**element).clone(),
-        Shape::Schema { root, node, whose } => {
-            match followed(root, node).and_then(|node| node.get("items")) {
-                Some(items) if items.is_object() => {
-                    Shape::Schema { root, node: items, whose: format!("an element of {whose}") }
+        Shape::Schema(it) => {
+            let lists = it.views.iter().filter(|view| view.may_be("array"));
+            let items: Option<Vec<Vec<&Value>>> = lists.map(View::items).collect();
+            match items {
+                Some(items) if !items.is_empty() => {
+                    let views = items.iter().flat_map(|schemas| views(it.root, schemas)).collect();
+                    let whose = format!("an element of {}", it.whose);
+                    Shape::Schema(Described { root: it.root, views, whose })
                 }
                 _ => Shape::Anything,
             }
         }
+        Shape::OneOf(lists) => {
+            let items: Option<Vec<&[Value]>> =
+                lists.iter().map(|list| list.as_array().map(Vec::as_slice)).collect();
+            items.map_or(Shape::Anything, |items| Shape::OneOf(items.into_iter().flatten().collect()))
+        }
         _ => Shape::Anything,
     }
-}
-
-/// The schema itself or what its `$ref` names; nothing where several schemas decide together.
-pub(super) fn followed<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
-    /// References to references to references.
-    const MAX_HOPS: usize = 8;
-    const TOGETHER: [&str; 9] = [
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "if",
-        "not",
-        "$dynamicRef",
-        "dependentSchemas",
-        "unevaluatedProperties",
-        "$recursiveRef",
-    ];
-    let mut schema = schema;
-    for _ in 0..MAX_HOPS {
-        if TOGETHER.iter().any(|keyword| schema.get(keyword).is_some()) {
-            return None;
-        }
-        match schema.get("$ref").and_then(Value::as_str) {
-            Some(reference) => schema = root.pointer(reference.strip_prefix('#')?)?,
-            None => return Some(schema),
-        }
-    }
-    None
 }
 
 pub(super) fn literal_type(literal: &LiteralValue) -> &'static str {
@@ -126,26 +146,93 @@ static STATUS: LazyLock<Value> =
 
 /// The status of a step.
 pub(super) fn status<'a>() -> Shape<'a> {
-    Shape::Schema { root: &STATUS, node: &STATUS, whose: "a status".to_owned() }
+    Shape::described(&STATUS, "a status")
 }
 
-/// What a schema lets a value be.
-#[derive(Clone, Copy)]
-pub(super) enum Allowed<'a> {
-    Values(&'a [Value]),
-    /// As [`class`] calls it.
-    Type(&'a str),
+/// What a value may be, compared with another.
+#[derive(Clone, Debug)]
+pub(crate) enum Allowed<'a> {
+    Values(Vec<&'a Value>),
+    /// As [`class`] calls them.
+    Classes(Vec<&'static str>),
+}
+
+impl Allowed<'_> {
+    pub(crate) fn has(&self, value: &Value) -> bool {
+        match self {
+            Allowed::Values(values) => values.iter().any(|allowed| same(allowed, value)),
+            Allowed::Classes(classes) => classes.contains(&class(value)),
+        }
+    }
+
+    /// Whether nothing is both.
+    pub(crate) fn is_apart_from(&self, other: &Allowed<'_>) -> bool {
+        match (self, other) {
+            (Allowed::Values(values), other) | (other, Allowed::Values(values)) => {
+                !values.iter().any(|value| other.has(value))
+            }
+            (Allowed::Classes(these), Allowed::Classes(those)) => !these.iter().any(|it| those.contains(it)),
+        }
+    }
+
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Allowed::Values(values) => {
+                let names: Vec<String> = values
+                    .iter()
+                    .map(|value| format!("`{}`", crate::diagnostic::quoted(&shown(value))))
+                    .collect();
+                names.join(", ")
+            }
+            Allowed::Classes(classes) => {
+                let words: Vec<&str> = classes.iter().map(|class| class_words(class)).collect();
+                words.join(" or ")
+            }
+        }
+    }
 }
 
 pub(super) fn allowed<'a>(shape: &Shape<'a>) -> Option<Allowed<'a>> {
-    let Shape::Schema { root, node, .. } = shape else { return None };
-    let schema = followed(root, node)?;
-    if let Some(values) = schema.get("enum") {
-        return values.as_array().map(|values| Allowed::Values(values));
+    match shape {
+        Shape::Schema(it) => of_views(&it.views),
+        Shape::OneOf(values) => Some(Allowed::Values(values.clone())),
+        Shape::Of("bool") => Some(Allowed::Classes(vec!["boolean"])),
+        Shape::Of("int" | "uint" | "double") => Some(Allowed::Classes(vec!["number"])),
+        Shape::Of("string") => Some(Allowed::Classes(vec!["string"])),
+        Shape::List(_) => Some(Allowed::Classes(vec!["array"])),
+        _ => None,
     }
-    match schema.get("type")?.as_str()? {
-        "integer" => Some(Allowed::Type("number")),
-        name => Some(Allowed::Type(name)),
+}
+
+/// What is left when any of these ways may be taken.
+pub(crate) fn of_views<'a>(views: &[View<'a>]) -> Option<Allowed<'a>> {
+    if views.is_empty() {
+        return None;
+    }
+    if let Some(values) = views.iter().map(View::values).collect::<Option<Vec<_>>>() {
+        return Some(Allowed::Values(values.into_iter().flatten().collect()));
+    }
+    let mut classes = Vec::new();
+    for view in views {
+        match (view.values(), view.types()) {
+            (Some(values), _) => classes.extend(values.into_iter().map(class)),
+            (None, Some(types)) => classes.extend(types.into_iter().map(class_of_type)),
+            (None, None) => return None,
+        }
+    }
+    classes.dedup();
+    Some(Allowed::Classes(classes))
+}
+
+/// An integer is a number.
+fn class_of_type(json_type: &str) -> &'static str {
+    match json_type {
+        "boolean" => "boolean",
+        "integer" | "number" => "number",
+        "string" => "string",
+        "array" => "array",
+        "object" => "object",
+        _ => "null",
     }
 }
 
@@ -161,7 +248,7 @@ pub(super) fn class(value: &Value) -> &'static str {
     }
 }
 
-pub(super) fn class_words(class: &str) -> &'static str {
+fn class_words(class: &str) -> &'static str {
     match class {
         "boolean" => "true or false",
         "number" => "a number",
@@ -173,7 +260,7 @@ pub(super) fn class_words(class: &str) -> &'static str {
 }
 
 /// As expressions compare: 1 is 1.0.
-pub(super) fn same(left: &Value, right: &Value) -> bool {
+fn same(left: &Value, right: &Value) -> bool {
     match (left.as_f64(), right.as_f64()) {
         (Some(left), Some(right)) => left == right,
         _ => left == right,

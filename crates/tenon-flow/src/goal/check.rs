@@ -55,10 +55,7 @@ impl Checks {
 
 fn violation(found: &Diagnostic, places: &Places) -> Violation {
     let place = Place { line: found.line, column: found.column };
-    let message = match &found.hint {
-        Some(hint) => format!("{} [{}] (hint: {hint})", found.message, found.code.text()),
-        None => format!("{} [{}]", found.message, found.code.text()),
-    };
+    let message = format!("{} [{}] (hint: {})", found.message, found.code.text(), found.hint);
     Violation { path: places.at(place).to_owned(), message }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::document_schema::document_schema;
+use crate::document_schema::{Detail, schema_of};
 
 /// By object: money, time, models and their settings are the caller's; files are nothing that a plan knows of; a plan is run
 /// with no inputs but the goal.
@@ -18,7 +18,7 @@ const INNER_STEP: &str = "inner_step";
 
 /// Draft 2020-12, an object, without recursion.
 pub fn plan_schema() -> Value {
-    let mut schema = document_schema();
+    let mut schema = schema_of(Detail::Shape);
     let mut definitions = match schema.get_mut("$defs").map(Value::take) {
         Some(Value::Object(definitions)) => definitions,
         _ => Map::new(),

@@ -1,25 +1,66 @@
 //! Expressions and templates of one document: compiled, checked against what is around them, and shown where they are.
 
 use super::checks::Check;
-use crate::cel::{CelSyntax, Expression, Known, Stands, Wanted};
-use crate::diagnostic::{Code, Severity};
+use super::written::{place_in_file, place_of};
+use crate::cel::{CelSyntax, Expression, Known, Shape, Stands, SyntaxKind, Wanted};
+use crate::diagnostic::{Code, Severity, Source, quoted};
 use crate::document::Place;
 use crate::template::Template;
 
 /// The steps an expression can name, and what is around it.
+#[derive(Clone)]
 pub(super) struct Around<'a> {
     pub(super) known: Known<'a>,
     /// Steps that have finished before it is evaluated.
     pub(super) before: Vec<&'a str>,
+    /// Steps that wait for this one.
+    pub(super) after: Vec<&'a str>,
     /// The step it belongs to.
     pub(super) own: &'a str,
+    /// The loop that the step is in, and the steps of the same loop.
+    pub(super) inside: Option<Inside<'a>>,
+}
+
+#[derive(Clone)]
+pub(super) struct Inside<'a> {
+    pub(super) of: &'a str,
+    pub(super) beside: Vec<&'a str>,
 }
 
 impl<'a> Around<'a> {
     /// The same around an expression that stands elsewhere.
     pub(super) fn standing(&self, stands: Stands<'a>) -> Around<'a> {
-        let known = Known { stands, ..self.known.clone() };
-        Around { known, before: self.before.clone(), own: self.own }
+        let mut around = self.clone();
+        around.known.stands = stands;
+        around
+    }
+
+    /// Why a step may not be there, and what to do about it.
+    fn unfinished(&self, id: &str) -> (String, String) {
+        if id == self.own {
+            let message = format!("step `{id}` has not run when this is evaluated: it is this step");
+            let hint = "name a step that comes before; whether a loop goes on is decided by its `until`";
+            return (message, hint.to_owned());
+        }
+        if let Some(inside) = &self.inside {
+            if inside.of == id {
+                let message =
+                    format!("step `{id}` has not finished when this is evaluated: this is a part of it");
+                let hint = "name a step of the same loop that comes before, or one that the loop depends on";
+                return (message, hint.to_owned());
+            }
+            if !inside.beside.contains(&id) {
+                let message =
+                    format!("step `{id}` may not have finished: the loop around this does not depend on it");
+                return (message, format!("add `{id}` to `dependsOn` of `{}`", inside.of));
+            }
+        }
+        if self.after.contains(&id) {
+            let message = format!("step `{id}` has not run when this is evaluated: it waits for this step");
+            return (message, format!("move this to a step after `{id}`, or take the dependency out"));
+        }
+        let message = format!("step `{id}` may not have finished: this step does not depend on it");
+        (message, format!("add `{id}` to `dependsOn`"))
     }
 }
 
@@ -32,121 +73,124 @@ pub(super) enum Seen {
     All,
 }
 
+/// Where a text with expressions stands.
+#[derive(Clone, Copy)]
+enum Written<'t> {
+    /// In the document, at this place.
+    Here(&'t str, Place),
+    /// In a file of its own, by its pointer.
+    File(&'t str, &'t str),
+}
+
 impl Check<'_> {
-    pub(super) fn expression(
+    /// The expression if it can be used, and what its elements are if it gives a list.
+    pub(super) fn expression<'a>(
         &mut self,
         source: &str,
         pointer: &str,
-        around: &Around<'_>,
+        around: &Around<'a>,
         wanted: Wanted,
         seen: Seen,
-    ) -> Option<Expression> {
-        let place = self.places.of(pointer);
+    ) -> Option<(Expression, Shape<'a>)> {
+        let written = Written::Here(source, self.places.of(pointer));
         match Expression::compile(source, around.known.steps.keys().copied()) {
             Ok(expression) => {
-                let ok = self.findings(&expression, around, wanted, seen, |offset| (source, place, offset));
-                ok.then_some(expression)
+                let each = self.findings(&expression, around, wanted, seen, written, 0)?;
+                Some((expression, each))
             }
             Err(error) => {
-                self.syntax(&error, source, place);
+                self.syntax(&error, written);
                 None
             }
         }
     }
 
     pub(super) fn template(&mut self, text: &str, pointer: &str, around: &Around<'_>) -> Option<Template> {
-        let place = self.places.of(pointer);
+        let written = match self.referred.contains_key(pointer) {
+            true => Written::File(text, pointer),
+            false => Written::Here(text, self.places.of(pointer)),
+        };
         let ids: Vec<&str> = around.known.steps.keys().copied().collect();
-        match Template::compile(text, &ids) {
-            Ok(template) => {
-                let mut ok = true;
-                for (expression, start) in template.expressions() {
-                    let at = |offset| (text, place, start + offset);
-                    ok &= self.findings(expression, around, Wanted::Anything, Seen::Before, at);
-                }
-                ok.then_some(template)
-            }
-            Err(error) => {
-                self.syntax(&error, text, place);
-                None
-            }
+        let (template, errors) = Template::read(text, &ids);
+        let mut ok = errors.is_empty();
+        for error in errors {
+            self.syntax(&error, written);
         }
+        for (offset, inside) in bare_braces(text) {
+            let message =
+                format!("`{{{{ {} }}}}` is text: an expression stands in `${{{{ … }}}}`", quoted(inside));
+            let hint = "write a `$` before the braces".to_owned();
+            self.tell(Severity::Warning, Code::CelSyntax, (written, offset), message, hint);
+        }
+        for (expression, start) in template.expressions() {
+            ok &= self.findings(expression, around, Wanted::Anything, Seen::Before, written, start).is_some();
+        }
+        ok.then_some(template)
     }
 
-    fn syntax(&mut self, error: &CelSyntax, text: &str, place: Place) {
-        let place = inside(self.text, place, text, error.offset);
-        self.problems.error(Code::CelSyntax, place, format!("not an expression: {}", error.message));
+    fn syntax(&mut self, error: &CelSyntax, written: Written<'_>) {
+        let (code, message) = match error.kind {
+            SyntaxKind::Unreadable => (Code::CelSyntax, format!("not an expression: {}", error.message)),
+            SyntaxKind::TooLarge => (Code::TooLarge, error.message.clone()),
+        };
+        self.tell(Severity::Error, code, (written, error.offset), message, error.hint.clone());
     }
 
-    /// Whether there is no error among what is found.
-    fn findings<'t>(
+    /// At a byte of a text, in whichever file that is.
+    fn tell(
+        &mut self,
+        severity: Severity,
+        code: Code,
+        (written, offset): (Written<'_>, usize),
+        message: String,
+        hint: String,
+    ) {
+        let document = self.problems.source();
+        let (source, place) = match written {
+            Written::Here(value, start) => (document, place_of(document.text, start, value, offset)),
+            Written::File(value, pointer) => match self.referred.get(pointer) {
+                Some((file, text)) => (Source { file, text }, place_in_file(text, value, offset)),
+                None => (document, self.places.of(pointer)),
+            },
+        };
+        self.problems.add(source, severity, code, place, message, hint);
+    }
+
+    /// What the elements of its value are, if there is no error among what is found.
+    fn findings<'a>(
         &mut self,
         expression: &Expression,
-        around: &Around<'_>,
+        around: &Around<'a>,
         wanted: Wanted,
         seen: Seen,
-        at: impl Fn(usize) -> (&'t str, Place, usize),
-    ) -> bool {
+        written: Written<'_>,
+        start: usize,
+    ) -> Option<Shape<'a>> {
         let checked = expression.check(&around.known, wanted);
-        let place = |offset: usize| {
-            let (text, place, offset) = at(offset);
-            inside(self.text, place, text, offset)
-        };
+        let each = checked.each();
         let mut ok = true;
         for finding in checked.findings {
             ok &= finding.severity != Severity::Error;
-            let place = place(finding.offset);
-            let problem = match finding.severity {
-                Severity::Error => self.problems.error(finding.code, place, finding.message),
-                Severity::Warning => self.problems.warning(finding.code, place, finding.message),
-            };
-            problem.hint = finding.hint;
+            let at = (written, start + finding.offset);
+            self.tell(finding.severity, finding.code, at, finding.message, finding.hint);
         }
         for (id, offset) in checked.steps {
             if seen == Seen::Before && !around.before.contains(&id.as_str()) {
-                if id == around.own {
-                    let message = format!("step `{id}` has not run when this is evaluated: it is this step");
-                    self.problems.warning(Code::CelUnknownStep, place(offset), message);
-                    continue;
-                }
-                let message = format!("step `{id}` may not have finished: this step does not depend on it");
-                self.problems
-                    .warning(Code::CelUnknownStep, place(offset), message)
-                    .hint(format!("add `{id}` to `dependsOn`"));
+                let (message, hint) = around.unfinished(&id);
+                let at = (written, start + offset);
+                self.tell(Severity::Warning, Code::CelUnknownStep, at, message, hint);
             }
         }
-        ok
+        ok.then_some(each)
     }
 }
 
-/// The place of a byte inside a value. Quotes, indentation and line breaks stand between the two, so the line of the
-/// value is looked for in the source, from where the value begins.
-fn inside(source: &str, place: Place, value: &str, offset: usize) -> Place {
-    let offset = (0..=offset.min(value.len())).rev().find(|at| value.is_char_boundary(*at)).unwrap_or(0);
-    let line_start = value[..offset].rfind('\n').map_or(0, |at| at + 1);
-    let line = value[line_start..].lines().next().unwrap_or_default().trim_end();
-    let within = value[line_start..offset].chars().count();
-    if line.trim().is_empty() {
-        return place;
-    }
-    for (index, text) in source.lines().enumerate().skip(place.line.saturating_sub(1) as usize) {
-        // Of the first line, only what follows the place.
-        let from = match index + 1 == place.line as usize {
-            true => text
-                .char_indices()
-                .nth(place.column.saturating_sub(1) as usize)
-                .map_or(text.len(), |(at, _)| at),
-            false => 0,
-        };
-        if let Some(found) = text[from..].find(line) {
-            let column = text[..from + found].chars().count() + within + 1;
-            let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-            return Place { line: count(index + 1), column: count(column) };
-        }
-        // A value does not begin far below its place.
-        if index > place.line as usize + value.lines().count() + 1 {
-            break;
-        }
-    }
-    place
+/// `{{ steps.a.content }}`, as other systems write it.
+fn bare_braces(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.match_indices("{{").filter_map(|(at, open)| {
+        let inside = text[at + open.len()..].split("}}").next()?.trim();
+        let word = inside.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        let is_ours = matches!(word, "steps" | "inputs" | "item" | "index" | "iteration");
+        (is_ours && !text[..at].ends_with('$')).then_some((at, inside))
+    })
 }

@@ -1,17 +1,76 @@
 //! JSON with places. The text is checked by the one strict reader of the workspace first; this scanner only walks
 //! what is known to be valid.
 
-use super::{Key, Kind, MAX_NODES, Node, Style, Unreadable};
+use super::{Fault, Key, Kind, MAX_DEPTH, MAX_NODES, Node, Read, Style, too_deep, too_many};
 use crate::document::Place;
 
-pub(super) fn read(text: &str) -> Result<Node, Unreadable> {
+pub(super) fn read(text: &str) -> Read {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    tenon_contract::compact_json(text).map_err(|fault| {
+    if text.trim().is_empty() {
+        // Nothing at all is told by who reads the document.
+        let kind = Kind::Scalar { text: String::new(), style: Style::Plain };
+        return Read { root: Some(Node { place: Place::START, kind }), faults: Vec::new() };
+    }
+    if let Some(deep) = deeper_than(text, MAX_DEPTH) {
+        return Read::failed(deep);
+    }
+    if let Err(fault) = tenon_contract::compact_json(text) {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Unreadable::new(Place { line: count(fault.line), column: count(fault.column) }, fault.message)
-    })?;
-    let mut scanner = Scanner { text, at: 0, line: 1, line_start: 0, nodes: 0 };
-    scanner.value()
+        let place = Place { line: count(fault.line), column: count(fault.column) };
+        let hint = hint_for(&fault.message);
+        return Read::failed(Fault::new(place, format!("not JSON: {}", fault.message), hint));
+    }
+    let mut scanner = Scanner::new(text);
+    match scanner.value() {
+        Ok(root) => Read { root: Some(root), faults: Vec::new() },
+        Err(fault) => Read::failed(fault),
+    }
+}
+
+/// What to do about a fault of the strict reader.
+fn hint_for(message: &str) -> &'static str {
+    match message {
+        it if it.contains("there twice") => "give the second one another name, or take it out",
+        it if it.starts_with("a comma before") => "take the comma out",
+        it if it.contains("property name in double quotes") => "names stand in double quotes: `\"name\":`",
+        it if it.contains("`,` or") => "put a comma between two values, or close the bracket before this",
+        it if it.contains("`:` after") => "write `:` between a name and its value",
+        it if it.contains("inside a string") => "close the text by a `\"`",
+        it if it.contains("control character") => "write a line break as `\\n` and a tab as `\\t`",
+        it if it.contains("backslash") || it.contains("\\u") => "write a backslash as `\\\\`",
+        it if it.contains("end of the text") => "take out what follows the document",
+        it if it.contains("start with 0") => "take the leading zero out, or write the number in quotes",
+        it if it.contains("is reserved") => "give it another name",
+        _ => {
+            "JSON has text in double quotes, numbers, `true`, `false`, `null`, lists and objects, and no comments"
+        }
+    }
+}
+
+/// Where brackets are open deeper than `most`: the same answer, and the same words, as for YAML.
+fn deeper_than(text: &str, most: usize) -> Option<Fault> {
+    let mut scanner = Scanner::new(text);
+    let mut depth: usize = 0;
+    loop {
+        scanner.blank();
+        match scanner.peek() {
+            0 => return None,
+            b'"' => {
+                scanner.string();
+            }
+            byte => {
+                match byte {
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                if depth > most {
+                    return Some(too_deep(scanner.place()));
+                }
+                scanner.at += 1;
+            }
+        }
+    }
 }
 
 struct Scanner<'a> {
@@ -23,16 +82,17 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    /// Nesting is bounded by the strict reader.
-    fn value(&mut self) -> Result<Node, Unreadable> {
+    fn new(text: &str) -> Scanner<'_> {
+        Scanner { text, at: 0, line: 1, line_start: 0, nodes: 0 }
+    }
+
+    /// Nesting has been bounded.
+    fn value(&mut self) -> Result<Node, Fault> {
         self.blank();
         let place = self.place();
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return Err(Unreadable::too_large(
-                place,
-                format!("the document holds more than {MAX_NODES} values"),
-            ));
+            return Err(too_many(place));
         }
         let kind = match self.peek() {
             b'{' => {

@@ -5,22 +5,76 @@ use std::collections::{HashMap, HashSet};
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
-use super::{Key, Kind, MAX_DEPTH, MAX_NODES, Node, Style, Unreadable};
+use super::{
+    Fault, FaultKind, Key, Kind, MAX_DEPTH, MAX_NODES, Node, Read, Style, too_deep, too_many, yaml_words,
+};
+use crate::diagnostic::quoted;
 use crate::document::Place;
 
 const MERGE: &str = "<<";
 
-/// Only the first document is read.
-pub(super) fn read(text: &str) -> Result<Node, Unreadable> {
+/// Only the first document is read. What is wrong with a single key or tag does not keep the rest from being read.
+pub(super) fn read(text: &str) -> Read {
     let mut builder = Builder::default();
-    for next in Parser::new_from_str(text.strip_prefix('\u{feff}').unwrap_or(text)) {
-        let (event, span) = next.map_err(|error| Unreadable::new(place(error.marker()), error.info()))?;
-        builder.event(event, place(&span.start))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut events = Parser::new_from_str(text);
+    let nothing =
+        Node { place: Place::START, kind: Kind::Scalar { text: String::new(), style: Style::Plain } };
+    while let Some(next) = events.next() {
+        let taken = match next {
+            Ok((event, span)) => {
+                builder.faults.extend(comment_in_text(text, &event, &span));
+                let tag = span.tag_start.as_ref().map(place);
+                builder.event(event, place(&span.start), tag)
+            }
+            Err(error) => Err(yaml_words::fault(text, &error, place(error.marker()))),
+        };
+        if let Err(fault) = taken {
+            builder.faults.push(fault);
+            return Read { root: None, faults: builder.faults };
+        }
         if let Some(root) = builder.root.take() {
-            return Ok(root);
+            builder.faults.extend(another_document(events));
+            return Read { root: Some(root), faults: builder.faults };
         }
     }
-    Ok(Node { place: Place::START, kind: Kind::Scalar { text: String::new(), style: Style::Plain } })
+    Read { root: Some(nothing), faults: builder.faults }
+}
+
+/// `fix #12 first`: what follows is a comment to YAML, and hardly one to who wrote it.
+fn comment_in_text(text: &str, event: &Event<'_>, span: &granit_parser::Span) -> Option<Fault> {
+    let Event::Scalar(value, ScalarStyle::Plain, ..) = event else { return None };
+    let rest = text.get(span.end.byte_offset()?..)?;
+    let rest = rest.split(['\n', '\r']).next()?;
+    let comment = rest.trim_start();
+    let is_word = comment.strip_prefix('#').is_some_and(|word| word.starts_with(char::is_alphanumeric));
+    if value.is_empty() || !is_word {
+        return None;
+    }
+    let end = place(&span.end);
+    let blanks = u32::try_from(rest.len() - comment.len()).unwrap_or(0);
+    let message = format!("`{}` is a comment here, and no part of the text", quoted(comment));
+    let hint = "put the whole text in quotes, or a space after the `#` of a comment";
+    let place = Place { column: end.column + blanks, ..end };
+    Some(Fault { kind: FaultKind::Odd, ..Fault::new(place, message, hint) })
+}
+
+/// Where a second document begins, which nobody will read.
+fn another_document<'e>(
+    events: impl Iterator<Item = Result<(Event<'e>, granit_parser::Span), granit_parser::ScanError>>,
+) -> Option<Fault> {
+    let mut events = events.map_while(Result::ok);
+    let began = events.find_map(|(event, span)| match event {
+        Event::DocumentStart(..) => Some(place(&span.start)),
+        _ => None,
+    })?;
+    // `---` at the very end begins nothing.
+    let is_empty = events.next().is_none_or(
+        |(event, _)| matches!(event, Event::Scalar(text, ScalarStyle::Plain, 0, None) if text.is_empty()),
+    );
+    let message = "only the first document of a file is read, and this begins a second one";
+    let hint = "put it into a file of its own, or take out the `---`";
+    (!is_empty).then(|| Fault { kind: FaultKind::Odd, ..Fault::new(began, message, hint) })
 }
 
 fn place(marker: &Marker) -> Place {
@@ -34,6 +88,7 @@ struct Builder {
     anchors: HashMap<usize, (Node, usize)>,
     nodes: usize,
     root: Option<Node>,
+    faults: Vec<Fault>,
 }
 
 struct Frame {
@@ -50,20 +105,21 @@ enum Content {
 }
 
 impl Builder {
-    fn event(&mut self, event: Event<'_>, place: Place) -> Result<(), Unreadable> {
+    fn event(&mut self, event: Event<'_>, place: Place, tag_at: Option<Place>) -> Result<(), Fault> {
+        let tag_at = tag_at.unwrap_or(place);
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let began = self.count(place, 1)?;
-                let style = scalar_style(style, tag, place)?;
+                let style = self.scalar_style(style, tag, tag_at);
                 let node = Node { place, kind: Kind::Scalar { text: text.into_owned(), style } };
                 self.finish(node, anchor, began)
             }
             Event::SequenceStart(_, anchor, tag) => {
-                collection_tag(tag, place)?;
+                self.collection_tag(tag, tag_at);
                 self.open(place, anchor, Content::List(Vec::new()))
             }
             Event::MappingStart(_, anchor, tag) => {
-                collection_tag(tag, place)?;
+                self.collection_tag(tag, tag_at);
                 let empty =
                     Content::Map { entries: Vec::new(), seen: HashSet::new(), key: None, merged: Vec::new() };
                 self.open(place, anchor, empty)
@@ -73,7 +129,7 @@ impl Builder {
                     let kind = match frame.content {
                         Content::List(items) => Kind::List(items),
                         Content::Map { entries, seen, merged, .. } => {
-                            Kind::Map(merge(entries, seen, merged)?)
+                            Kind::Map(self.merge(entries, seen, merged))
                         }
                     };
                     self.finish(Node { place: frame.place, kind }, frame.anchor, frame.began)
@@ -82,7 +138,8 @@ impl Builder {
             },
             Event::Alias(anchor) => {
                 let Some((node, size)) = self.anchors.get(&anchor).cloned() else {
-                    return Err(Unreadable::new(place, "an alias cannot stand inside what it names"));
+                    let message = "an alias cannot stand inside what it names";
+                    return Err(Fault::new(place, message, "write out what is meant here"));
                 };
                 let began = self.count(place, size)?;
                 self.finish(node, 0, began)
@@ -91,29 +148,25 @@ impl Builder {
         }
     }
 
-    fn open(&mut self, place: Place, anchor: usize, content: Content) -> Result<(), Unreadable> {
+    fn open(&mut self, place: Place, anchor: usize, content: Content) -> Result<(), Fault> {
         let began = self.count(place, 1)?;
         if self.open.len() >= MAX_DEPTH {
-            return Err(Unreadable::too_large(
-                place,
-                format!("values are nested more than {MAX_DEPTH} levels deep"),
-            ));
+            return Err(too_deep(place));
         }
         self.open.push(Frame { place, anchor, began, content });
         Ok(())
     }
 
-    fn count(&mut self, place: Place, more: usize) -> Result<usize, Unreadable> {
+    fn count(&mut self, place: Place, more: usize) -> Result<usize, Fault> {
         let began = self.nodes;
         self.nodes += more;
         if self.nodes > MAX_NODES {
-            let message = format!("the document stands for more than {MAX_NODES} values, aliases included");
-            return Err(Unreadable::too_large(place, message));
+            return Err(too_many(place));
         }
         Ok(began)
     }
 
-    fn finish(&mut self, node: Node, anchor: usize, began: usize) -> Result<(), Unreadable> {
+    fn finish(&mut self, node: Node, anchor: usize, began: usize) -> Result<(), Fault> {
         if anchor != 0 {
             self.anchors.insert(anchor, (node.clone(), self.nodes - began));
         }
@@ -121,77 +174,89 @@ impl Builder {
             None => self.root = Some(node),
             Some(Content::List(items)) => items.push(node),
             Some(Content::Map { entries, seen, key, merged }) => match key.take() {
-                None => *key = Some(new_key(node)?),
+                None => *key = Some(new_key(node, &mut self.faults)),
                 Some(key) if key.name == MERGE => merged.push(node),
-                Some(key) => {
-                    if !seen.insert(key.name.clone()) {
-                        let message = format!("`{}` is written twice", crate::diagnostic::quoted(&key.name));
-                        return Err(Unreadable::new(key.place, message));
-                    }
-                    entries.push((key, node));
+                // The first one stays.
+                Some(key) if !seen.insert(key.name.clone()) => {
+                    let message = format!("`{}` is written twice", quoted(&key.name));
+                    let hint = "take one of the two out, or give it another name";
+                    self.faults.push(Fault::new(key.place, message, hint));
                 }
+                Some(key) => entries.push((key, node)),
             },
         }
         Ok(())
     }
 }
 
-fn new_key(node: Node) -> Result<Key, Unreadable> {
+fn new_key(node: Node, faults: &mut Vec<Fault>) -> Key {
     match node.kind {
-        Kind::Scalar { text, .. } => Ok(Key { name: text, place: node.place }),
+        Kind::Scalar { text, .. } => Key { name: text, place: node.place },
         Kind::List(_) | Kind::Map(_) => {
-            Err(Unreadable::new(node.place, "a key is text, not a list or a map"))
+            let hint = "write a name before the `:`; text with brackets or braces stands in quotes";
+            faults.push(Fault::new(node.place, "a key is text, not a list or a map", hint));
+            Key { name: String::new(), place: node.place }
         }
     }
 }
 
-/// What is written beside `<<` wins over what it brings; of several, the first.
-fn merge(
-    entries: Vec<(Key, Node)>,
-    mut seen: HashSet<String>,
-    merged: Vec<Node>,
-) -> Result<Vec<(Key, Node)>, Unreadable> {
-    let mut all = entries;
-    for source in merged {
-        let maps = match source.kind {
-            Kind::List(items) => items,
-            kind => vec![Node { place: source.place, kind }],
-        };
-        for map in maps {
-            let Kind::Map(entries) = map.kind else {
-                return Err(Unreadable::new(map.place, "`<<` takes a map, or a list of maps"));
+impl Builder {
+    /// What is written beside `<<` wins over what it brings; of several, the first.
+    fn merge(
+        &mut self,
+        entries: Vec<(Key, Node)>,
+        mut seen: HashSet<String>,
+        merged: Vec<Node>,
+    ) -> Vec<(Key, Node)> {
+        let mut all = entries;
+        for source in merged {
+            let maps = match source.kind {
+                Kind::List(items) => items,
+                kind => vec![Node { place: source.place, kind }],
             };
-            for (key, value) in entries {
-                if seen.insert(key.name.clone()) {
-                    all.push((key, value));
+            for map in maps {
+                let Kind::Map(entries) = map.kind else {
+                    let hint = "name the anchor of a map: `<<: *defaults`";
+                    self.faults.push(Fault::new(map.place, "`<<` takes a map, or a list of maps", hint));
+                    continue;
+                };
+                for (key, value) in entries {
+                    if seen.insert(key.name.clone()) {
+                        all.push((key, value));
+                    }
                 }
             }
         }
+        all
     }
-    Ok(all)
-}
 
-fn scalar_style(style: ScalarStyle, tag: Option<Cow<'_, Tag>>, place: Place) -> Result<Style, Unreadable> {
-    let written = if style == ScalarStyle::Plain { Style::Plain } else { Style::Quoted };
-    match tag.as_deref().map(ToString::to_string).as_deref() {
-        None => Ok(written),
-        Some(tag) if is_core(tag, &["str"]) || tag == "!" => Ok(Style::Quoted),
-        Some(tag) if is_core(tag, &["int", "float", "bool", "null"]) => Ok(Style::Plain),
-        Some(tag) => Err(unknown_tag(tag, place)),
+    fn scalar_style(&mut self, style: ScalarStyle, tag: Option<Cow<'_, Tag>>, place: Place) -> Style {
+        let written = if style == ScalarStyle::Plain { Style::Plain } else { Style::Quoted };
+        match tag.as_deref().map(ToString::to_string).as_deref() {
+            None => written,
+            Some(tag) if is_core(tag, &["str"]) || tag == "!" => Style::Quoted,
+            Some(tag) if is_core(tag, &["int", "float", "bool", "null"]) => Style::Plain,
+            Some(tag) => {
+                self.unknown_tag(tag, place);
+                written
+            }
+        }
     }
-}
 
-fn collection_tag(tag: Option<Cow<'_, Tag>>, place: Place) -> Result<(), Unreadable> {
-    match tag.as_deref().map(ToString::to_string).as_deref() {
-        Some(tag) if !is_core(tag, &["map", "seq"]) && tag != "!" => Err(unknown_tag(tag, place)),
-        _ => Ok(()),
+    fn collection_tag(&mut self, tag: Option<Cow<'_, Tag>>, place: Place) {
+        match tag.as_deref().map(ToString::to_string).as_deref() {
+            Some(tag) if !is_core(tag, &["map", "seq"]) && tag != "!" => self.unknown_tag(tag, place),
+            _ => {}
+        }
+    }
+
+    fn unknown_tag(&mut self, tag: &str, place: Place) {
+        let message = format!("the tag `{}` has no meaning here", quoted(tag));
+        let hint = "take it out; a text that begins with `!` stands in quotes";
+        self.faults.push(Fault::new(place, message, hint));
     }
 }
 
 fn is_core(tag: &str, names: &[&str]) -> bool {
     names.iter().any(|name| tag.strip_prefix("!!").or(tag.strip_prefix("tag:yaml.org,2002:")) == Some(*name))
-}
-
-fn unknown_tag(tag: &str, place: Place) -> Unreadable {
-    Unreadable::new(place, format!("the tag `{}` has no meaning here", crate::diagnostic::quoted(tag)))
 }

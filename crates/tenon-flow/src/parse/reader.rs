@@ -6,9 +6,13 @@ use serde_json::Value;
 
 use crate::diagnostic::{Code, Problems, nearest, quoted};
 use crate::document::{Place, Places};
-use crate::fields::{MAX_COUNT, Object, Takes};
-use crate::node::{Format, Kind, Node, Scalar, Unreadable};
+use crate::fields::{MAX_COUNT, OBJECTS, Object, Takes};
+use crate::node::{Fault, Format, Kind, Node, Scalar};
 use crate::{duration, unicode};
+
+/// Fields that a hint names as examples.
+const SHOWN_FIELDS: usize = 3;
+const DURATIONS: &str = "durations are written in quotes or with their unit: `45s`, `10m`, `1h30m`";
 
 pub(super) struct Reader<'a> {
     pub(super) problems: Problems<'a>,
@@ -64,7 +68,16 @@ impl<'a> Reader<'a> {
             // An agent with nothing in it is an agent that lacks a description.
             _ if node.is_null() => &[],
             _ => {
-                self.wrong_type(node, object.words, "a map");
+                let hint = match object.name {
+                    "workflow" => "begin with `name: …` and `steps:`, a space after each colon".to_owned(),
+                    "step" => "each step begins with `- id: …`".to_owned(),
+                    _ => {
+                        let names: Vec<String> =
+                            object.names().take(SHOWN_FIELDS).map(|name| format!("`{name}:`")).collect();
+                        format!("write its fields below it, indented further: {} …", names.join(", "))
+                    }
+                };
+                self.wrong_type(node, object.words, "a map", hint);
                 return None;
             }
         };
@@ -85,25 +98,26 @@ impl<'a> Reader<'a> {
 
     fn unknown_field(&mut self, name: &str, place: Place, object: &'static Object) {
         let message = format!("`{}` is not a field of {}", quoted(name), object.words);
-        let hint = match nearest(name, object.names()) {
+        let hint = match synonym(name, object).or(nearest(name, object.names())) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => {
-                let names: Vec<String> = object.names().map(|name| format!("`{name}`")).collect();
-                format!("the fields are {}", names.join(", "))
-            }
+            None => match elsewhere(name, object) {
+                Some(other) => format!("it is a field of {}", other.words),
+                None => {
+                    let names: Vec<String> = object.names().map(|name| format!("`{name}`")).collect();
+                    format!("the fields are {}", names.join(", "))
+                }
+            },
         };
-        self.problems.error(Code::UnknownField, place, message).hint(hint);
+        self.problems.error(Code::UnknownField, place, message, hint);
     }
 
-    pub(super) fn wrong_type(&mut self, node: &Node, what: &str, must_be: &str) {
+    pub(super) fn wrong_type(&mut self, node: &Node, what: &str, must_be: &str, hint: impl Into<String>) {
         let message = format!("{what} must be {must_be}, got {}", node.type_name());
-        self.problems.error(Code::Validation, node.place, message);
+        self.problems.error(Code::Validation, node.place, message, hint);
     }
 
-    pub(super) fn unreadable(&mut self, fault: Unreadable) {
-        self.problems
-            .error(Code::Validation, fault.place, fault.message)
-            .hint("write it in quotes for text, or without the leading zero for a number");
+    pub(super) fn unreadable(&mut self, fault: Fault) {
+        self.problems.error(Code::Validation, fault.place, fault.message, fault.hint);
     }
 
     /// Any scalar of YAML is text where text is asked for; JSON says what it means.
@@ -112,14 +126,21 @@ impl<'a> Reader<'a> {
             (Kind::Scalar { text, .. }, Some(Scalar::Text(_))) => text,
             (Kind::Scalar { text, .. }, Some(_)) if self.format == Format::Yaml => text,
             _ => {
-                self.wrong_type(node, what, "text");
+                let hint = match (&node.kind, self.format) {
+                    (Kind::Map(_), _) if what == "`agent`" => "describe it under `agents:`, and name it here",
+                    (Kind::Scalar { .. }, _) => "write it in quotes",
+                    (_, Format::Yaml) => {
+                        "put the text in quotes: brackets, braces and `: ` mean lists and maps"
+                    }
+                    (_, Format::Json) => "write one text in double quotes",
+                };
+                self.wrong_type(node, what, "text", hint);
                 return None;
             }
         };
         if let Err(found) = unicode::clean(text) {
-            self.problems
-                .error(Code::UnicodeUnsafe, node.place, format!("{what}: {found}"))
-                .hint("characters that change the direction of text show it differently from what it says");
+            let hint = "take it out: it shows the text differently from what it says";
+            self.problems.error(Code::UnicodeUnsafe, node.place, format!("{what}: {found}"), hint);
             return None;
         }
         Some(text.clone())
@@ -143,10 +164,11 @@ impl<'a> Reader<'a> {
             && text.len() > most
         {
             let message = format!("{name} exceeds max {most} chars (got {})", text.len());
-            let problem = self.problems.error(Code::TooLarge, fields.place(name), message);
-            if name == "instructions" {
-                problem.hint("put longer instructions into a file and write `@path/to/it`");
-            }
+            let hint = match name {
+                "instructions" => "put longer instructions into a file and write `@path/to/it`".to_owned(),
+                _ => format!("shorten it to {most} bytes, or say the rest in a comment"),
+            };
+            self.problems.error(Code::TooLarge, fields.place(name), message, hint);
         }
         Some(text)
     }
@@ -155,27 +177,49 @@ impl<'a> Reader<'a> {
     pub(super) fn some_text(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
         let text = self.text(fields, name)?;
         if text.trim().is_empty() {
-            self.problems.error(Code::Validation, fields.place(name), format!("`{name}` must not be empty"));
+            let message = format!("`{name}` must not be empty");
+            let hint = format!("write a value, or leave `{name}` out");
+            self.problems.error(Code::Validation, fields.place(name), message, hint);
             return None;
         }
         Some(text)
     }
 
     pub(super) fn expression(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
-        let text = self.text(fields, name)?;
+        let node = fields.get(name)?;
+        let text = self.expression_text(node, &format!("`{name}`"))?;
         if text.trim().is_empty() {
             let message = format!("{name} must not be empty (minLength: 1)");
-            self.problems.error(Code::Validation, fields.place(name), message);
+            let hint = format!(
+                "write an expression such as `steps.test.status == 'completed'`, or leave `{name}` out"
+            );
+            self.problems.error(Code::Validation, fields.place(name), message, hint);
             // Still there: what it may be combined with is checked all the same.
             return Some("true".to_owned());
         }
         Some(text)
     }
 
+    /// `true` needs no quotes to be an expression, in JSON neither.
+    fn expression_text(&mut self, node: &Node, what: &str) -> Option<String> {
+        match node.resolve() {
+            Some(Scalar::Bool(value)) => Some(value.to_string()),
+            _ => self.scalar_text(node, what),
+        }
+    }
+
     pub(super) fn text_list(&mut self, fields: &Fields<'_>, name: &str) -> Vec<String> {
         let Some(node) = fields.get(name) else { return Vec::new() };
         let Kind::List(items) = &node.kind else {
-            self.wrong_type(node, &format!("`{name}`"), "a list of text");
+            let is_plain = |c: char| c.is_alphanumeric() || "_-./, ".contains(c);
+            let hint = match &node.kind {
+                Kind::Scalar { text, .. } if text == "*" => format!("leave `{name}` out for all of them"),
+                Kind::Scalar { text, .. } if text.chars().all(is_plain) => {
+                    format!("write `{name}: [{}]`", quoted(text))
+                }
+                _ => format!("write `{name}: [one, two]`"),
+            };
+            self.wrong_type(node, &format!("`{name}`"), "a list of text", hint);
             return Vec::new();
         };
         let pointer = fields.pointer(name);
@@ -191,7 +235,8 @@ impl<'a> Reader<'a> {
     pub(super) fn text_map(&mut self, fields: &Fields<'_>, name: &str) -> Vec<(String, String)> {
         let Some(node) = fields.get(name) else { return Vec::new() };
         let Kind::Map(entries) = &node.kind else {
-            self.wrong_type(node, &format!("`{name}`"), "a map of text");
+            let hint = format!("write each below `{name}:`, as `name: text`");
+            self.wrong_type(node, &format!("`{name}`"), "a map of text", hint);
             return Vec::new();
         };
         let pointer = fields.pointer(name);
@@ -199,9 +244,19 @@ impl<'a> Reader<'a> {
         for (key, value) in entries {
             self.places.insert(join(&pointer, &key.name), value.place);
             let what = format!("`{name}.{}`", quoted(&key.name));
-            match self.scalar_text(value, &what) {
+            let read = match fields.takes(name) {
+                Some(Takes::ExpressionMap) => self.expression_text(value, &what),
+                _ => self.scalar_text(value, &what),
+            };
+            match read {
                 Some(text) if key.name.trim().is_empty() || text.trim().is_empty() => {
-                    self.problems.error(Code::Validation, value.place, format!("{what} must not be empty"));
+                    let hint = "write a name, a colon and a text that is not empty";
+                    self.problems.error(
+                        Code::Validation,
+                        value.place,
+                        format!("{what} must not be empty"),
+                        hint,
+                    );
                 }
                 Some(text) => texts.push((key.name.clone(), text)),
                 None => {}
@@ -218,7 +273,9 @@ impl<'a> Reader<'a> {
     ) -> Vec<(String, T)> {
         let Some(node) = fields.get(name) else { return Vec::new() };
         let Kind::Map(entries) = &node.kind else {
-            self.wrong_type(node, &format!("`{name}`"), "a map");
+            let hint =
+                format!("write each below `{name}:`, indented further, beginning with its name and a colon");
+            self.wrong_type(node, &format!("`{name}`"), "a map", hint);
             return Vec::new();
         };
         let pointer = fields.pointer(name);
@@ -253,17 +310,14 @@ impl<'a> Reader<'a> {
                 (value.fract() == 0.0 && value.abs() <= MAX_COUNT as f64).then_some(value as i64)
             }),
             Some(Scalar::Ambiguous) => {
-                self.unreadable(Unreadable {
-                    place: node.place,
-                    message: format!("`{name}` is read as different numbers by different readers"),
-                    too_large: false,
-                });
+                self.unreadable(Fault::ambiguous(node.place, name));
                 return None;
             }
             _ => None,
         };
         if whole.is_none() {
-            self.wrong_type(node, &format!("`{name}`"), "a whole number");
+            let hint = format!("write digits without quotes: `{name}: 3`");
+            self.wrong_type(node, &format!("`{name}`"), "a whole number", hint);
         }
         whole
     }
@@ -273,14 +327,15 @@ impl<'a> Reader<'a> {
         let count = self.integer(fields, name)?;
         if count < 0 {
             let message = format!("{name} must be non-negative, got {count}");
-            self.problems.error(negative, fields.place(name), message);
+            let hint = "write 0 or more, or leave it out";
+            self.problems.error(negative, fields.place(name), message, hint);
             return None;
         }
         match u32::try_from(count) {
             Ok(small) if u64::from(small) <= MAX_COUNT => Some(small),
             _ => {
                 let message = format!("{name} must be at most {MAX_COUNT}, got {count}");
-                self.problems.error(Code::Validation, fields.place(name), message);
+                self.problems.error(Code::Validation, fields.place(name), message, "write a smaller number");
                 None
             }
         }
@@ -290,7 +345,8 @@ impl<'a> Reader<'a> {
     pub(super) fn number(&mut self, fields: &Fields<'_>, name: &str) -> Option<f64> {
         let node = fields.get(name)?;
         let Some(Scalar::Number(number)) = node.resolve() else {
-            self.wrong_type(node, &format!("`{name}`"), "a number");
+            let hint = format!("write digits without quotes: `{name}: 0.5`");
+            self.wrong_type(node, &format!("`{name}`"), "a number", hint);
             return None;
         };
         let number = number.as_f64().unwrap_or(f64::NAN);
@@ -298,7 +354,8 @@ impl<'a> Reader<'a> {
             && !(least..=most).contains(&number)
         {
             let message = format!("{name} must be between {least} and {most}, got {number}");
-            self.problems.error(Code::Validation, node.place, message);
+            let hint = format!("write a number from {least} to {most}, or leave it out");
+            self.problems.error(Code::Validation, node.place, message, hint);
             return None;
         }
         Some(number)
@@ -307,14 +364,20 @@ impl<'a> Reader<'a> {
     pub(super) fn duration(&mut self, fields: &Fields<'_>, name: &str) -> Option<Duration> {
         let node = fields.get(name)?;
         let Some(Scalar::Text(text)) = node.resolve() else {
-            let what = format!("`{name}`");
-            self.wrong_type(node, &what, "a duration such as `30s`, `5m` or `1h30m`");
+            let hint = match (&node.kind, node.resolve()) {
+                (Kind::Scalar { text, .. }, Some(Scalar::Number(_))) => {
+                    format!(
+                        "name the unit: `{name}: {}s` for seconds, `m` for minutes, `h` for hours",
+                        quoted(text)
+                    )
+                }
+                _ => DURATIONS.to_owned(),
+            };
+            self.wrong_type(node, &format!("`{name}`"), "a duration", hint);
             return None;
         };
         duration::parse(text).unwrap_or_else(|error| {
-            self.problems
-                .error(Code::Validation, node.place, format!("`{name}`: {error}"))
-                .hint("durations are written `45s`, `10m`, `1h30m`");
+            self.problems.error(Code::Validation, node.place, format!("`{name}`: {error}"), DURATIONS);
             None
         })
     }
@@ -327,11 +390,11 @@ impl<'a> Reader<'a> {
         if found.is_none() && !text.is_empty() {
             let listed: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
             let message = format!("invalid {name} `{}` (must be {})", quoted(&text), listed.join(", "));
-            let meant = nearest(&text, words.iter().copied());
-            let problem = self.problems.error(code, fields.place(name), message);
-            if let Some(meant) = meant {
-                problem.hint(format!("did you mean `{meant}`?"));
-            }
+            let hint = match nearest(&text, words.iter().copied()) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("write one of them, or leave `{name}` out"),
+            };
+            self.problems.error(code, fields.place(name), message, hint);
         }
         found
     }
@@ -340,7 +403,8 @@ impl<'a> Reader<'a> {
     pub(super) fn schema(&mut self, fields: &Fields<'_>, name: &str) -> Option<Value> {
         let node = fields.get(name)?;
         if !matches!(node.kind, Kind::Map(_)) {
-            self.wrong_type(node, &format!("`{name}`"), "a JSON Schema, which is a map");
+            let hint = "as in `{type: object, required: [ok], properties: {ok: {type: boolean}}}`";
+            self.wrong_type(node, &format!("`{name}`"), "a JSON Schema, which is a map", hint);
             return None;
         }
         let pointer = fields.pointer(name);
@@ -373,6 +437,47 @@ impl<'a> Reader<'a> {
             }
         }
     }
+}
+
+/// What other systems call it.
+const SYNONYMS: [(&str, &str); 26] = [
+    ("needs", "dependsOn"),
+    ("after", "dependsOn"),
+    ("requires", "dependsOn"),
+    ("prompt", "instructions"),
+    ("task", "instructions"),
+    ("run", "instructions"),
+    ("if", "condition"),
+    ("when", "condition"),
+    ("uses", "include"),
+    ("workflow", "include"),
+    ("files", "contextFiles"),
+    ("context", "contextFiles"),
+    ("jobs", "steps"),
+    ("tasks", "steps"),
+    ("nodes", "steps"),
+    ("name", "id"),
+    ("system", "prompt"),
+    ("instructions", "prompt"),
+    ("role", "description"),
+    ("schema", "resultSchema"),
+    ("outputSchema", "resultSchema"),
+    ("with_items", "forEach"),
+    ("times", "maxIterations"),
+    ("while", "until"),
+    ("defaults", "options"),
+    ("parameters", "inputs"),
+];
+
+fn synonym(name: &str, object: &'static Object) -> Option<&'static str> {
+    let meant =
+        SYNONYMS.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, meant)| *meant);
+    meant.into_iter().find(|meant| object.names().any(|known| known == *meant))
+}
+
+/// Another object of the document that has such a field: a line may only be indented wrongly.
+fn elsewhere(name: &str, object: &'static Object) -> Option<&'static Object> {
+    OBJECTS.iter().copied().find(|other| *other != object && other.names().any(|known| known == name))
 }
 
 /// `pointer` with one more step, escaped as JSON Pointers are.

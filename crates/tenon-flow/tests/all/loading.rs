@@ -248,13 +248,9 @@ fn comparisons_that_never_hold_are_told() {
         let found: Vec<(&str, &str)> = found.iter().map(|it| (it.code.text(), it.message.as_str())).collect();
         assert_eq!(found, [("cel_type", wanted)], "{condition}");
     }
-    assert_eq!(
-        warnings("steps.a.status == 'complete'")[0].hint.as_deref(),
-        Some("did you mean `completed`?")
-    );
+    assert_eq!(warnings("steps.a.status == 'complete'")[0].hint, "did you mean `completed`?");
     for condition in [
         "steps.a.status == 'cancelled'",
-        "steps.a.status != 'success'",
         "steps.a.result == null",
         "steps.a.result.sev == null",
         "steps.a.result.sev == 3.0 || steps.a.result.sev == 'low'",

@@ -65,7 +65,7 @@ fn row(field: &Field) -> String {
 
 fn takes(takes: Takes) -> String {
     match takes {
-        Takes::Text => "text".to_owned(),
+        Takes::Text | Takes::Word => "text".to_owned(),
         Takes::ShortText(most) => format!("text, at most {most} bytes"),
         Takes::Name(pattern) => format!("`{pattern}`"),
         Takes::Duration => "a duration".to_owned(),
@@ -121,18 +121,25 @@ fn about(code: Code) -> &'static str {
         Code::LoopValidation => "another mistake in a loop",
         Code::UntilagentBadRef => "`untilAgent` names an agent that is not there",
         Code::NegativeValue => "a count below what it may be",
-        Code::Validation => "a value of the wrong type or out of range; text that is no YAML or JSON",
+        Code::Validation => {
+            "a value of the wrong type or out of range; text that is no YAML or JSON; as a warning, a second document"
+        }
         Code::UnknownField => "a field that is not listed here",
         Code::UnicodeUnsafe => {
             "characters that change the direction of text; as a warning, a name in several scripts"
         }
-        Code::TooLarge => "a text, a file or a document that is too long, too deep or too much",
-        Code::RefMissing => "`@path` that cannot be read",
-        Code::RefEscape => "`@path` outside the folder of the document",
+        Code::TooLarge => {
+            "a text, a file, an expression or a document that is too long, too deep or too much"
+        }
+        Code::RefMissing => "`@path` that cannot be read; as a warning, a context file",
+        Code::RefEscape => "`@path` outside the folder of the document; as a warning, a context file",
         Code::IncludeMissing => "an included document that cannot be read",
         Code::IncludeEscape => "an included document outside the folder",
         Code::IncludeDepth => "includes that are too deep, or lead back",
         Code::IncludeCollision => "an agent of the same name in an included document",
+        Code::IncludeInputs => {
+            "an included document that asks for other inputs; as a warning, where that is not certain"
+        }
         Code::SchemaInvalid => "a schema that cannot be a contract",
         Code::UnknownTool => "a tool nobody knows",
         Code::UnknownModel => "a warning: a model that may not answer",

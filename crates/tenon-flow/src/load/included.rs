@@ -1,0 +1,97 @@
+//! The workflows that a document includes: loaded, and fit to be included by it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::checks::{Check, each_step};
+use super::{IncludeError, LoadedWorkflow, Loader, inputs};
+use crate::MAX_INCLUDE_DEPTH;
+use crate::diagnostic::{Code, Severity, nearest, quoted};
+use crate::document::{Place, Workflow};
+use crate::parse::{self, join};
+use crate::references::RefError;
+
+/// The workflows that steps include, by the pointer of the step; those that can be used.
+pub(super) type IncludedBy = BTreeMap<String, Arc<LoadedWorkflow>>;
+
+impl Check<'_> {
+    /// What each step includes, those in loops too.
+    pub(super) fn includes(&mut self, loader: &mut Loader<'_>, workflow: &Workflow) -> IncludedBy {
+        let mut included = BTreeMap::new();
+        for (pointer, step) in each_step(workflow) {
+            let Some(name) = &step.include else { continue };
+            if let Some(inner) = self.include(loader, workflow, name, &join(&pointer, "include")) {
+                included.insert(pointer, inner);
+            }
+        }
+        included
+    }
+
+    fn include(
+        &mut self,
+        loader: &mut Loader<'_>,
+        workflow: &Workflow,
+        name: &str,
+        pointer: &str,
+    ) -> Option<Arc<LoadedWorkflow>> {
+        let file = workflow.includes.get(name).map_or(name, String::as_str);
+        let place = self.places.of(pointer);
+        let inner = match loader.include(self.folder, self.file, file) {
+            Ok(included) => included.workflow,
+            Err(error) => {
+                self.include_error(error, workflow, name, place);
+                return None;
+            }
+        };
+        let taken = inner.workflow.agents.keys().find(|agent| workflow.agents.contains_key(*agent));
+        if let Some(agent) = taken {
+            let message = format!(
+                "include `{}`: agent name collision with parent workflow: `{}`",
+                quoted(name),
+                quoted(agent)
+            );
+            let hint = "give the agent another name in one of the two documents";
+            self.problems.error(Code::IncludeCollision, place, message, hint);
+            return None;
+        }
+        let mut fits = true;
+        for (severity, message, hint) in inputs::misfits(workflow.inputs.as_ref(), &inner, self.standing) {
+            fits &= severity != Severity::Error;
+            let message = format!("include `{}`: {message}", quoted(name));
+            self.problems.add(self.problems.source(), severity, Code::IncludeInputs, place, message, hint);
+        }
+        fits.then_some(inner)
+    }
+
+    fn include_error(&mut self, error: IncludeError, workflow: &Workflow, name: &str, place: Place) {
+        match error {
+            IncludeError::Reference(error) => {
+                let code = match error {
+                    RefError::Escape(_) => Code::IncludeEscape,
+                    RefError::TooLarge(_) => Code::TooLarge,
+                    _ => Code::IncludeMissing,
+                };
+                let meant = nearest(name, workflow.includes.keys().map(String::as_str));
+                let hint = match (meant.filter(|meant| *meant != name), &error) {
+                    (Some(meant), _) => format!("did you mean `{meant}`?"),
+                    (None, RefError::TooLarge(_)) => parse::SPLIT.to_owned(),
+                    (None, error) => error.hint().to_owned(),
+                };
+                self.problems.error(code, place, error.to_string(), hint);
+            }
+            IncludeError::Itself => {
+                let message = format!("`{}` includes itself, directly or not", quoted(name));
+                let hint = "a workflow that is done again and again is a `loop`";
+                self.problems.error(Code::IncludeDepth, place, message, hint);
+            }
+            IncludeError::TooDeep => {
+                let message =
+                    format!("more than {MAX_INCLUDE_DEPTH} workflows are included one inside the other");
+                let hint = "include it from a document further out";
+                self.problems.error(Code::IncludeDepth, place, message, hint);
+            }
+            // It is said where it is wrong.
+            IncludeError::Inside => {}
+        }
+    }
+}
