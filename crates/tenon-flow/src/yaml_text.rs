@@ -173,7 +173,9 @@ mod tests {
     use crate::node::{self, Format};
 
     fn again(text: &str) -> Value {
-        let read = node::read(text, Format::Yaml).unwrap_or_else(|fault| panic!("{}\n{text}", fault.message));
+        let read = node::read(text, Format::Yaml);
+        assert!(read.faults.is_empty(), "{:?}\n{text}", read.faults);
+        let read = read.root.unwrap();
         read.to_json().unwrap_or_else(|fault| panic!("{}\n{text}", fault.message))
     }
 
