@@ -76,7 +76,7 @@ fn chromium() -> Result<PathBuf, Failure> {
 
 /// One page for each way a run can stand.
 fn pages(binary: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let at = |task: &'static str| reply().when_contains(format!("## Task\\n{task}"));
+    let at = |task: &'static str| reply().when_contains(task);
     let odd = "Done. </pre></details><script>alert(1)</script> \u{202e}txt.exe";
     let passed = |passed: bool| {
         at("Test it.").text("Tested.").call("c1", "submit_result", json!({ "passed": passed }))
@@ -92,10 +92,10 @@ fn pages(binary: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 
     let completed =
         with(vec![passed(true).usage(2000, 90), at("Write the notes.").text("All good.").usage(500, 50)]);
-    pages.extend(ended(binary, folder, "completed", RELEASE, completed)?);
+    pages.extend(ended(binary, folder, ("completed", 0), RELEASE, completed)?);
 
     let failed = with(vec![at("Test it.").text("I would rather not.").repeat(2)]);
-    pages.extend(ended(binary, folder, "failed", RELEASE, failed)?);
+    pages.extend(ended(binary, folder, ("failed", 1), RELEASE, failed)?);
 
     let document = FIFTY.replace("ITEMS", &format!("{:?}", (0..50).collect::<Vec<u32>>()));
     let items = (0..50).map(|item| at("Do ").text(format!("Did {item}.")).usage(100, 10));
@@ -103,7 +103,7 @@ fn pages(binary: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
         std::iter::once(at("List them.").text("Fifty.").usage(10, 1))
             .chain(items)
             .chain([at("Sum up.").text("Fifty were done.").usage(5000, 20)]);
-    pages.extend(ended(binary, folder, "fifty-items", &document, fifty.collect())?);
+    pages.extend(ended(binary, folder, ("fifty-items", 0), &document, fifty.collect())?);
 
     let gate = Gate::new();
     let held = || with(vec![passed(true).hold(&gate)]);
@@ -129,13 +129,13 @@ fn setup(binary: &Path, server: &Server, document: &str) -> Tenon {
 fn ended(
     binary: &Path,
     folder: &Path,
-    name: &str,
+    (name, code): (&str, i32),
     document: &str,
     replies: Vec<Reply>,
 ) -> Result<Vec<PathBuf>, Failure> {
     let server = Server::start(replies);
     let setup = setup(binary, &server, document);
-    setup.clone().args(["flow", "run", "flow.yaml", "--run-id", "run_1", "-q"]).run();
+    setup.clone().args(["flow", "run", "flow.yaml", "--run-id", "run_1", "-q"]).run().assert_code(code);
     shown(&setup, folder, name)
 }
 
