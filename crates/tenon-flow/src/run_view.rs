@@ -26,6 +26,10 @@ use crate::{
     load_pinned, turn_rows,
 };
 
+/// Where a step stands, whichever attempt, or its judge.
+type Place = (Vec<Segment>, Role);
+type AttemptsByPlace = BTreeMap<Place, Vec<AttemptView>>;
+
 /// A run.
 #[derive(Clone, Debug)]
 pub struct RunView {
@@ -209,7 +213,7 @@ fn of_loop(segments: &[Segment]) -> Vec<Segment> {
 }
 
 /// The step of a key and every step around it, whichever attempt.
-fn around(key: &StepKey) -> Vec<(Vec<Segment>, Role)> {
+fn around(key: &StepKey) -> Vec<Place> {
     let segments = plain(key.segments());
     let mut places = Vec::new();
     for upto in 2..=segments.len() {
@@ -231,7 +235,7 @@ fn around(key: &StepKey) -> Vec<(Vec<Segment>, Role)> {
 struct Seen {
     known: HashSet<Vec<Segment>>,
     steps: Vec<RunStep>,
-    places: HashMap<(Vec<Segment>, Role), usize>,
+    places: HashMap<Place, usize>,
 }
 
 impl Seen {
@@ -269,11 +273,11 @@ impl Seen {
     fn into_steps(
         self,
         state: RunState,
-        mut attempts: BTreeMap<(Vec<Segment>, Role), Vec<AttemptView>>,
+        mut attempts: AttemptsByPlace,
         dropped: &[(StepKey, Spent)],
     ) -> Vec<RunStep> {
         let mut steps = self.steps;
-        let mut costs: HashMap<(Vec<Segment>, Role), Spent> = HashMap::new();
+        let mut costs: HashMap<Place, Spent> = HashMap::new();
         let now = attempts.values().flatten().map(|attempt| (&attempt.key, attempt.spent));
         for (key, spent) in now.chain(dropped.iter().map(|(key, spent)| (key, *spent))) {
             around(key).into_iter().for_each(|place| costs.entry(place).or_default().add(&spent));
@@ -350,10 +354,7 @@ fn waiting(document: &LoadedWorkflow, run_id: &str, steps: &mut Vec<RunStep>) {
 }
 
 /// What agents did, by step.
-fn attempts(
-    stored: &StoredRun,
-    past: &Past,
-) -> Result<BTreeMap<(Vec<Segment>, Role), Vec<AttemptView>>, JournalError> {
+fn attempts(stored: &StoredRun, past: &Past) -> Result<AttemptsByPlace, JournalError> {
     let mut attempts: BTreeMap<StepKey, AttemptView> = BTreeMap::new();
     for row in &stored.rows {
         let damaged = |why: String| JournalError::Damaged { id: stored.run.id.clone(), seq: row.seq, why };
@@ -380,7 +381,7 @@ fn attempts(
             attempt.see(record.map_err(damaged)?, entry.at);
         }
     }
-    let mut by_step: BTreeMap<(Vec<Segment>, Role), Vec<AttemptView>> = BTreeMap::new();
+    let mut by_step = AttemptsByPlace::new();
     for (key, mut attempt) in attempts {
         if let Some((_, completion)) = past.ended.get(&key) {
             attempt.ended = Some(completion.at);
