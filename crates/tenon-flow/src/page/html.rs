@@ -76,7 +76,7 @@ pub(super) fn number(count: u64) -> String {
     let digits = count.to_string();
     let mut shown = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             shown.push(',');
         }
         shown.push(digit);

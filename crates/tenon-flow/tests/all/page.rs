@@ -157,6 +157,7 @@ fn view() -> RunView {
         spent: total,
         duration_ms: 9_000,
         error: Some(contract_error()),
+        coordinator: None,
     };
     RunView {
         id: "run_1".to_owned(),
