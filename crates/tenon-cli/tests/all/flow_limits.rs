@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tenon_testkit::{Server, Value, json, reply};
 
 use super::flow_run::{at, flow};
+use super::tenon;
 
 /// So many items, all at the same time.
 fn items(count: usize, more: &str) -> String {
@@ -74,6 +75,29 @@ fn a_budget_is_not_overshot_by_many_steps_at_once() {
         let error = format!("{} {}", report["error"]["message"], report["error"]["hint"]);
         assert!(error.contains(said), "{error}");
         assert_eq!(error.contains("--max-budget-usd"), said.contains("--max"), "{error}");
+    }
+}
+
+/// Items that were done stay done, and what they cost counts against every later limit.
+#[test]
+fn a_budget_that_was_used_up_can_be_raised() {
+    let prices = r#"{"prices":{"test-model":{"input":0,"output":1000}}}"#;
+    let place = tenon().file("flow.yaml", items(6, "")).home_file("settings.json", prices);
+    let server = Server::start([reply().text("done").usage(10, 1000).forever()]);
+    let first = ["run", "flow.yaml", "--run-id", "r1", "-o", "json", "--max-budget-usd", "3"];
+    for (args, code, paid) in [
+        (&first[..], 55, 3),
+        (&["resume", "r1", "-o", "json", "--max-budget-usd", "5"], 55, 5),
+        (&["resume", "r1", "-o", "json", "--max-budget-usd", "50"], 0, 6),
+    ] {
+        let run = place.clone().server(&server).args(["flow"]).args(args).run();
+        let report = run.assert_code(code).json();
+        assert_eq!(
+            (server.requests().len(), &report["total_cost_usd"]),
+            (paid, &json!(paid as f64)),
+            "{run}"
+        );
+        assert_eq!(count(&report, "completed"), paid, "{run}");
     }
 }
 
