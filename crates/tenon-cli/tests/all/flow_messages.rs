@@ -1,9 +1,11 @@
 //! Agents of one workflow that share a memory, write to each other, and are listened to by a coordinator.
 
-use tenon_testkit::{Gate, Reply, Server, Value, json, reply};
+use tenon_testkit::{Gate, Reply, Server, Signal, Value, json, reply};
 
 use super::flow_events::events;
+use super::flow_resume::{place, run_in};
 use super::flow_run::{at, flow};
+use super::signals::until;
 
 const TWO: &str = r#"
 name: two
@@ -218,4 +220,44 @@ fn a_run_does_not_need_its_coordinator() {
     let message = error["data"]["error"]["message"].as_str().unwrap();
     assert!(message.starts_with("the coordinator stopped, and the run goes on without it: "), "{message}");
     assert_eq!(events.last().unwrap()["data"]["coordinator"]["summary"], Value::Null);
+}
+
+#[test]
+fn a_killed_run_knows_its_notes_and_delivers_its_messages_once() {
+    let place = place(TWO);
+    let server = Server::start([
+        at("Look.")
+            .call("m", "shared_memory_write", json!({"key": "hours", "value": "9 to 6"}))
+            .call("s", "send_message", json!({"to": "paint", "text": "Closed on Sundays."}))
+            .call("l", "send_message", json!({"text": "For the coordinator."})),
+        at("Look.").text("told"),
+        at("Paint.").text("never").hang_after_events(0),
+        coordinator("Forwardable").text("ok").repeat(9),
+        coordinator("").text("ok").repeat(9),
+    ]);
+    let mut running = run_in(&place, &server, &["run", "flow.yaml", "--run-id", "r1", "--coordinator"]).spawn();
+    let is_painting = || server.requests().iter().any(|request| request.user_text().contains("Paint."));
+    until("it paints", is_painting);
+    running.signal(Signal::Kill);
+    running.wait();
+    let server = Server::start([
+        at("Paint.").call("r", "shared_memory_read", json!({"key": "default/hours"})),
+        at("Paint.").text("painted"),
+        coordinator("the workflow ended").call("z", "finalize", json!({"summary": "Painted."})),
+        coordinator("").text("ok").repeat(9),
+    ]);
+    let run = run_in(&place, &server, &["resume", "r1", "-o", "stream-json"]).run();
+    let events = events(run.assert_code(0));
+    let requests = server.requests();
+    let painting: Vec<_> = requests.iter().filter(|request| request.user_text().contains("Paint.")).collect();
+    let told = text_of(&painting[0].body["messages"][1]);
+    assert_eq!(told.matches("Closed on Sundays.").count(), 1, "{told}");
+    let read = text_of(painting[1].body["messages"].as_array().unwrap().last().unwrap());
+    assert_eq!(read, "9 to 6");
+    assert!(of_type(&events, "message_sent").is_empty(), "nothing is sent again");
+    assert!(of_type(&events, "message_dropped").is_empty());
+    // The coordinator was asked for when the run began, and goes on with what it has heard.
+    assert_eq!(events.last().unwrap()["data"]["coordinator"]["summary"], "Painted.");
+    let listening = requests.iter().find(|request| request.user_text().contains("Forwardable")).unwrap();
+    assert_eq!(listening.body["messages"].to_string().matches("For the coordinator.").count(), 1);
 }
