@@ -235,7 +235,8 @@ fn a_killed_run_knows_its_notes_and_delivers_its_messages_once() {
         coordinator("Forwardable").text("ok").repeat(9),
         coordinator("").text("ok").repeat(9),
     ]);
-    let mut running = run_in(&place, &server, &["run", "flow.yaml", "--run-id", "r1", "--coordinator"]).spawn();
+    let mut running =
+        run_in(&place, &server, &["run", "flow.yaml", "--run-id", "r1", "--coordinator"]).spawn();
     let is_painting = || server.requests().iter().any(|request| request.user_text().contains("Paint."));
     until("it paints", is_painting);
     running.signal(Signal::Kill);
