@@ -59,7 +59,7 @@ fn head(page: &mut String, view: &RunView) {
         text(&view.name),
         status.badge(view.state.name())
     );
-    let took = view.updated.0.saturating_sub(view.created.0);
+    let took = view.updated.0.max(time::last(view)).saturating_sub(view.created.0);
     let facts = [
         ("Run", format!("<code>{}</code>", text(&view.id))),
         ("Began", moment(view.created)),

@@ -48,10 +48,10 @@ mod library;
 mod loading;
 #[path = "all/loops.rs"]
 mod loops;
-#[path = "all/page.rs"]
-mod page;
 #[path = "all/newcomers.rs"]
 mod newcomers;
+#[path = "all/page.rs"]
+mod page;
 #[path = "all/reference_page.rs"]
 mod reference_page;
 #[path = "all/replay.rs"]

@@ -70,6 +70,11 @@ fn row(page: &mut String, index: usize, step: &RunStep, line: &Line) {
     );
 }
 
+/// When the last thing happened that is known.
+pub(super) fn last(view: &RunView) -> u64 {
+    Line::of(view).map_or(0, |line| line.end)
+}
+
 /// From the first thing that happened to the last.
 struct Line {
     begin: u64,
