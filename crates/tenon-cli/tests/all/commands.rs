@@ -354,15 +354,17 @@ fn a_conversation_is_saved_under_a_name_and_taken_up_again() {
     let mut client = driven(base.clone(), &["--dialect", "claude", "--json-schema", SCHEMA]);
     client.write_json(&user("my key is test-key"));
     client.json_where(is("result"));
+    // Each turn of this session is to end in a payload.
     let (command, _) = typed(&mut client, "/chat save before-lunch");
-    let saved = "The conversation was saved as `before-lunch` (3 messages).";
-    assert_eq!(command["result"]["content"], saved);
+    assert_eq!(command["result"]["level"], "error", "{command}");
     client.close_stdin();
     assert_eq!(client.wait().code, 0);
+    let run = base.clone().args(["-c", "-p", "/chat save before-lunch"]).run();
+    assert_eq!(run.stdout, "The conversation was saved as `before-lunch` (1 messages).\n", "{run}");
     let mut client = driven(base, &[]);
     let (command, _) = typed(&mut client, "/chat list");
     assert!(
-        command["result"]["content"].as_str().unwrap().contains("before-lunch - 3 messages"),
+        command["result"]["content"].as_str().unwrap().contains("before-lunch - 1 messages"),
         "{command}"
     );
     let (command, _) = typed(&mut client, "/chat resume");
