@@ -13,17 +13,11 @@ use tenon_flow::{Journal, JournalError, Lease, Retention, RunState, WorkflowOutc
 use crate::stderr::Reporter;
 
 const FILE: &str = "runs.db";
-const FOLDER: &str = "runs";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The file of all runs; `None` without a home.
 pub fn path(here: &Surroundings) -> Option<PathBuf> {
     here.tenon_home.as_ref().map(|home| home.join(FILE))
-}
-
-/// What a run leaves on the disk besides: copies of the repository that its steps work in.
-pub fn folder(here: &Surroundings, run_id: &str) -> Option<PathBuf> {
-    here.tenon_home.as_ref().map(|home| home.join(FOLDER).join(run_id))
 }
 
 /// Opens the journal for a run. One that cannot be kept is refused before anything is paid for.

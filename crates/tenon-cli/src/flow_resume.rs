@@ -3,7 +3,8 @@
 //! Pinned with the run are its document, inputs, context, folder and the model that `-m` named; everything else is said anew.
 //! The run itself goes on in `flow_run.rs`.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tenon_core::{ErrorClass, Failure};
@@ -23,6 +24,10 @@ const MODEL: &str = "model";
 const BASE_URL: &str = "base_url";
 const API_KEY_ENV: &str = "api_key_env";
 const AUTH_TYPE: &str = "auth_type";
+/// And the folder below which its steps have copies of the repository.
+const SCRATCH: &str = "scratch";
+/// How such a folder is called.
+pub const SCRATCH_PREFIX: &str = "tenon-";
 
 /// A run to go on with.
 pub struct Found {
@@ -161,8 +166,8 @@ fn steps(count: usize, one: &str, many: &str) -> String {
     if count == 1 { format!("1 step {one}") } else { format!("{count} steps {many}") }
 }
 
-/// What is kept of the flags: which model was named, and how it is reached.
-pub fn kept_flags(run: &RunArgs) -> std::collections::BTreeMap<String, String> {
+/// What is kept with a run: which model was named and how it is reached, and where its steps have their copies.
+pub fn kept(run: &RunArgs, scratch: &Path) -> BTreeMap<String, String> {
     let flags = [
         (MODEL, &run.model),
         (BASE_URL, &run.base_url),
@@ -171,7 +176,18 @@ pub fn kept_flags(run: &RunArgs) -> std::collections::BTreeMap<String, String> {
     ];
     let given = flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
     // An address with a name and a password in it is kept nowhere.
-    given.filter(|(name, value)| name != BASE_URL || !value.contains('@')).collect()
+    let mut kept: BTreeMap<String, String> =
+        given.filter(|(name, value)| name != BASE_URL || !value.contains('@')).collect();
+    kept.insert(SCRATCH.to_owned(), scratch.display().to_string());
+    kept
+}
+
+/// The folder below which the run's steps have their copies, if it is one that tenon made.
+pub fn scratch(given: &Given) -> Option<PathBuf> {
+    let is_own = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(SCRATCH_PREFIX))
+    };
+    given.kept.get(SCRATCH).map(PathBuf::from).filter(is_own)
 }
 
 /// What was said when the run began holds, unless it is said anew.

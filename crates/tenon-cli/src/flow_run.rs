@@ -295,11 +295,12 @@ async fn prepare(
 ) -> Result<Ready, Failure> {
     let started_in = surroundings::started_in();
     let here = surroundings::collect(asked.run.cwd.as_deref());
-    let scratch = match (&source.journal, flow_journal::folder(&here, run_id)) {
-        // A step that was cut off goes on in the copy that it had.
-        (Some(_), Some(folder)) => folder,
-        _ => std::env::temp_dir().join(format!("tenon-{}", around.ids.source.next())),
-    };
+    // A step that was cut off goes on in the copy that it had. Not in tenon's home, where nobody may change anything.
+    let before = source.found.as_ref().and_then(|found| flow_resume::scratch(&found.given));
+    let scratch = before.unwrap_or_else(|| {
+        let name = format!("{}{}", flow_resume::SCRATCH_PREFIX, around.ids.source.next());
+        std::env::temp_dir().join(name)
+    });
     let settings = loaded.settings.clone();
     let mut continued = None;
     let (document, inputs, context) = match &asked.task {
@@ -392,7 +393,7 @@ async fn prepare(
             return Err(failure);
         }
     };
-    let given = Given { inputs, context, kept: flow_resume::kept_flags(&asked.run) };
+    let given = Given { inputs, context, kept: flow_resume::kept(&asked.run, &scratch) };
     let all_context = [given.context.clone(), told].into_iter().flatten();
     let context = all_context.reduce(|all, more| format!("{all}\n\n{more}"));
     agent.audience = if asked.run.include_partial_messages { Audience::Live } else { Audience::Whole };

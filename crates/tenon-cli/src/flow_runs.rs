@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tenon_core::{ErrorClass, Failure, Timestamp};
 use tenon_flow::{
-    Answer, AttemptView, CallView, Cancelling, ErrorReport, Journal, JournalError, NotRun, Payloads,
+    Answer, AttemptView, CallView, Cancelling, ErrorReport, Given, Journal, JournalError, NotRun, Payloads,
     RunState, RunStep, RunSummary, RunView, Spent, Tokens, TurnView, WorkflowStatus, page,
 };
 
@@ -17,7 +17,7 @@ use crate::flow_args::ReportFormat;
 use crate::manual::print;
 use crate::result_file::ResultFile;
 use crate::stderr::{Level, Reporter, harmless, line};
-use crate::{flow_journal, surroundings};
+use crate::{flow_journal, flow_resume, surroundings};
 
 /// How long `cancel` waits for the other process: it looks twice a second, and its steps have two seconds to stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
@@ -342,15 +342,14 @@ fn deleted(runs: &[String]) -> Result<u8, Failure> {
     let mut doomed = runs.iter().map(|run| found(run)).collect::<Result<Vec<_>, _>>()?;
     doomed.sort_by(|(_, left), (_, right)| left.cmp(right));
     doomed.dedup_by(|(_, left), (_, right)| left == right);
-    let here = surroundings::collect(None);
     let (mut text, mut failed) = (String::new(), None);
     for (journal, id) in &doomed {
+        let given = journal.load(id).and_then(|stored| Given::of(&stored));
         match journal.delete(id) {
-            // A `String` takes everything.
             Ok(()) => {
-                if let Some(folder) = flow_journal::folder(&here, id) {
+                if let Some(copies) = given.ok().as_ref().and_then(flow_resume::scratch) {
                     // Most runs have none.
-                    let _ = std::fs::remove_dir_all(folder);
+                    let _ = std::fs::remove_dir_all(copies);
                 }
                 // A `String` takes everything.
                 let _ = writeln!(text, "deleted {id}");

@@ -71,6 +71,42 @@ fn engine_01_a_process_killed_while_a_model_answers_asks_again_for_that_answer_o
     assert_eq!(run.json()["usage"]["input"], 3 + 7 + 5);
 }
 
+/// What its agent remembers having done is there, and nothing that protects tenon's own files is in the way.
+#[test]
+fn engine_01_a_step_that_is_killed_in_its_copy_of_the_repository_goes_on_in_it() {
+    let document =
+        "name: copies\noptions: {isolation: worktree}\nsteps:\n  - {id: edit, instructions: 'DO:edit'}\n";
+    let write = |name: &str| json!({"file_path": name, "content": "x"});
+    let server = Server::start([
+        reply().call("a", "write_file", write("one.txt")),
+        reply().text("x").hang_after_events(1),
+    ]);
+    let world = World::with(&[("flow.yaml", document)], server);
+    let git = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
+        let folder = world.tenon.workspace();
+        let output = command.current_dir(folder).env("HOME", world.tenon.home()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git(&["init", "-q"]);
+    git(&["add", "-A"]);
+    git(&["commit", "-q", "-m", "first"]);
+    let flags = ["--approval-mode", "auto-edit", "-o", "json"];
+    let tenon = world.tenon.clone().server(&world.server);
+    let words = ["flow", "run", "flow.yaml", "--run-id", RUN];
+    let running = tenon.clone().args(words).args(flags).spawn();
+    assert!(matches!(kill_when(running, || world.server.requests().len() == 2), Died::Killed));
+    world.server.push(reply().call("b", "write_file", write("two.txt")));
+    world.server.push(reply().text("Done."));
+    let run = tenon.args(["flow", "resume", RUN]).args(flags).run();
+    assert_eq!(run.assert_code(0).json()["outputs"], "Done.", "{run}");
+    let branch = format!("tenon/{RUN}/edit@1");
+    assert_eq!(git(&["ls-tree", "--name-only", &branch]), "flow.yaml\none.txt\ntwo.txt\n");
+    assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
+}
+
 #[test]
 fn engine_02_an_effect_that_was_done_and_not_kept_is_unknown_and_not_repeated() {
     let command = "echo start k >> effects; echo done k >> effects; exec sleep 20";

@@ -20,7 +20,7 @@ const CANCELLED: &str = "The command was cancelled before it was done.";
 const AT_ONCE: usize = 8;
 
 /// Documents that are killed, each with the files it includes.
-pub const DOCUMENTS: &[&[(&str, &str)]] = &[EVERYTHING, NESTED, BATCHES];
+pub const DOCUMENTS: &[&[(&str, &str)]] = &[EVERYTHING, NESTED, BATCHES, TALK];
 
 /// Parallel steps, a rejected result, a condition, items with steps of their own, a judge, a loop until a result, a step
 /// that fails once, an include.
@@ -167,6 +167,23 @@ steps:
   - {id: end, agent: worker, instructions: "DO:batch end", dependsOn: [two, three]}
 "#,
 )];
+
+/// A note in the shared memory and two messages, read by a later step.
+pub const TALK: &[(&str, &str)] = &[(
+    "flow.yaml",
+    r#"
+name: talk
+agents:
+  talker: {description: talks, tools: [run_shell_command]}
+steps:
+  - {id: say, agent: talker, instructions: "DO:say"}
+  - {id: also, agent: talker, instructions: "DO:also"}
+  - {id: hear, agent: talker, instructions: "DO:hear", dependsOn: [say, also]}
+"#,
+)];
+/// What is said in `TALK`: in messages, and in the memory.
+const NEWS: [&str; 2] = ["NEWS of say", "NEWS of also"];
+const NOTE: &str = "open from 9 to 6";
 
 /// One run's surroundings.
 pub struct World {
@@ -371,6 +388,7 @@ impl Whole {
                 assert_eq!(report["steps"][id][part], step[part], "{story}: {part} of {id}");
             }
         }
+        check_talk(world, unknown.is_empty(), story);
         // Every effect is done once, or the model was told that nobody knows.
         let effects = world.effects();
         for (key, whole) in &self.effects {
@@ -395,6 +413,19 @@ impl Whole {
         }
         assert!(turns.values().all(|times| *times == 1), "{story}: {turns:?}");
         assert_eq!(report["usage"]["total"].as_u64(), Some(tokens), "{story}");
+    }
+}
+
+/// Every message is read once, and so is the note, unless the model was told that nobody knows whether it was sent.
+fn check_talk(world: &World, all_known: bool, story: &str) {
+    let heard =
+        world.server.requests().into_iter().filter(|request| prompt(&request.body).contains("DO:hear"));
+    let Some(heard) = heard.last() else { return };
+    let text = heard.body["messages"].to_string();
+    for words in NEWS.into_iter().chain([NOTE]) {
+        let times = text.matches(words).count();
+        assert!(times <= 1, "{story}: `{words}` was read {times} times");
+        assert!(times == 1 || !all_known, "{story}: `{words}` was lost");
     }
 }
 
@@ -456,7 +487,8 @@ fn marks_of_rows(rows: &[Row]) -> BTreeMap<String, usize> {
 /// The task of a step and the number of the turn: what an answer is an answer to.
 fn mark(body: &Value) -> String {
     let mut hasher = DefaultHasher::new();
-    prompt(body).hash(&mut hasher);
+    // Messages stand below the task, in the order in which they came.
+    prompt(body).split("[Message ").next().map(str::trim_end).hash(&mut hasher);
     format!("m{:016x}t{}e", hasher.finish(), turn(body))
 }
 
@@ -519,6 +551,13 @@ pub fn answer(body: &Value) -> Reply {
             submit(json!({"n": if before == 0 { 0 } else { n }}))
         }
         "flaky" => flaky(body, turn, &mark, said(), submit(json!({"ok": true}))),
+        "say" if turn == 0 => {
+            said().call(&mark, "shared_memory_write", json!({"key": "hours", "value": NOTE}))
+        }
+        "say" if turn == 1 => said().call(&mark, "send_message", json!({"to": "hear", "text": NEWS[0]})),
+        "say" if turn == 2 => said().call(&mark, "run_shell_command", effect(&mark)),
+        "also" if turn == 0 => said().call(&mark, "send_message", json!({"to": "hear", "text": NEWS[1]})),
+        "hear" if turn == 0 => said().call(&mark, "shared_memory_read", json!({"key": "talker/hours"})),
         "batch" if turn < 2 => {
             let call = |reply: Reply, n: usize| {
                 let id = format!("{mark}_{n}");
