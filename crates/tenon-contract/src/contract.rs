@@ -26,7 +26,9 @@ pub struct Contract {
 
 /// What a payload has to be beyond its schema, where no schema can say it: names that lead somewhere, say.
 #[derive(Clone)]
-pub struct Further(Arc<dyn Fn(&RawValue) -> Vec<Violation> + Send + Sync>);
+pub struct Further(Arc<FurtherCheck>);
+
+type FurtherCheck = dyn Fn(&RawValue) -> Vec<Violation> + Send + Sync;
 
 impl Further {
     /// `check` sees payloads that fit the schema, and finds nothing wrong with those that are accepted.
