@@ -25,6 +25,8 @@ pub struct Teller {
     pub control: ControlChannel,
     /// Hands an answer over before it is announced; what fails here fails the turn.
     pub deliver: Option<Deliver>,
+    /// What there is to say besides, with the answer of a command that asks nobody.
+    pub warnings: Vec<String>,
 }
 
 impl Teller {
@@ -60,13 +62,13 @@ impl Teller {
                     api_duration_ms: 0,
                     metrics: Metrics::default(),
                     denials: Vec::new(),
-                    warnings: Vec::new(),
+                    warnings: self.warnings.clone(),
                     cost_usd: Some(0.0),
                 }
             }
             Err(failure) => {
                 self.tell(&CommandAnswer::of_failure(&failure));
-                Outcome::failed_early(failure, Vec::new())
+                Outcome::failed_early(failure, self.warnings.clone())
             }
         };
         let outcome = Arc::new(outcome);

@@ -37,13 +37,13 @@ pub fn lines(dialect: Dialect) -> Option<String> {
     };
     let rule =
         Update::AllowRule { tool: "run_shell_command".to_owned(), content: Some("cargo test".to_owned()) };
-    let questions = [
-        Question::CanUseTool { ask: &ask, suggestions, update: Some(Update::AutoEdit) },
-        Question::CanUseTool {
+    let of_command = Question::CanUseTool {
             ask: &command,
             suggestions: vec![suggestion("allow", "Allow command", "Run: cargo test")],
             update: Some(rule),
-        },
+        };
+    let questions = [
+        Question::CanUseTool { ask: &ask, suggestions, update: Some(Update::AutoEdit) },
         Question::HookCallback {
             callback_id: "h0",
             input: &json!({"hook_event_name": "PreToolUse", "tool_name": "write_file"}),
@@ -68,7 +68,6 @@ pub fn lines(dialect: Dialect) -> Option<String> {
         replies.control_response("r1", Ok(&answer)),
         replies.control_response("r2", Err("there is no control request `make_coffee`")),
         replies.input_error(id(1), 7, None, "not valid JSON: expected value at line 1 column 1"),
-        replies.input_error(id(4), 8, prompt_id, "the message is empty"),
         replies.heartbeat(id(2), time),
         replies.cancel(prompt_id, Cancelled::Ok, "the turn was stopped"),
         replies.cancel(None, Cancelled::Noop, "no turn is running"),
@@ -89,6 +88,8 @@ pub fn lines(dialect: Dialect) -> Option<String> {
             prompt_id,
             "unsupported_protocol: version `9` was asked for, and there is `1`",
         ),
+        replies.input_error(id(4), 8, prompt_id, "the message is empty"),
+        replies.control_request("req-2", prompt_id, &of_command),
     ]);
     Some(String::from_utf8(out.concat()).unwrap())
 }

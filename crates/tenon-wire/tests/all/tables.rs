@@ -214,9 +214,8 @@ fn openai_replies_have_their_fields() {
     assert_eq!(words(&hints, "/status"), set(&["ok", "loading", "error"]));
     let perfect: Vec<&Value> = hints.iter().map(|hint| &hint["metadata"]["is_perfect_match"]).collect();
     assert_eq!(perfect, [&json!(false), &json!(true), &json!(false), &json!(false)]);
-    let unsupported = replies.last().unwrap();
-    assert_eq!(unsupported["choices"][0]["finish_reason"], "error");
-    assert_eq!(unsupported["metadata"]["error"], "unsupported_protocol");
+    let unsupported = replies.iter().find(|line| line["metadata"]["error"] == "unsupported_protocol");
+    assert_eq!(unsupported.unwrap()["choices"][0]["finish_reason"], "error");
 }
 
 /// Version 1 of the `json` format, and the lines of `stream-json`, by the fields of each type.
