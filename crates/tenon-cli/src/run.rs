@@ -237,6 +237,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
             let file = ResultFile::new(file, &surroundings::started_in());
             Arc::new(move |success: &Success| file.write(success)) as Deliver
         }),
+        warnings: warnings.clone(),
     };
     let pending = kit.as_mut().and_then(|kit| kit.pending.take());
     let outcome = match (plan, pending) {

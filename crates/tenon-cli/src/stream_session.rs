@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use tenon_agent::{Agent, Background, OwnTools, SessionEnd, Stop, Subagents};
@@ -342,6 +343,10 @@ impl Host for StreamHost {
 
     fn background(&self) -> Option<Background> {
         self.live.as_ref().ok().map(|live| live.agent.background.clone())
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        self.live.as_ref().ok().and_then(|live| live.agent.heartbeat)
     }
 
     fn turn_ended(&mut self, outcome: &Arc<Outcome>) {

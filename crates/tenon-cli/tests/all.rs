@@ -7,6 +7,8 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+#[path = "all/about_itself.rs"]
+mod about_itself;
 #[path = "all/background.rs"]
 mod background;
 #[path = "all/bad_input.rs"]
@@ -41,6 +43,8 @@ mod driving;
 mod effort;
 #[path = "all/engine.rs"]
 mod engine;
+#[path = "all/flag_effects.rs"]
+mod flag_effects;
 #[path = "all/flow_events.rs"]
 mod flow_events;
 #[path = "all/flow_examples.rs"]

@@ -82,6 +82,8 @@ pub trait Host: Send {
     fn control(&mut self, request: &ControlRequest, history: &[Message]) -> Answer;
     /// What goes on between turns.
     fn background(&self) -> Option<Background>;
+    /// How often there is a sign of life while nothing else happens.
+    fn heartbeat(&self) -> Option<Duration>;
     /// A turn is over.
     fn turn_ended(&mut self, outcome: &Arc<Outcome>);
     /// Background work of the whole session ends here.
@@ -165,7 +167,7 @@ impl<H: Host> Session<H> {
             if running.is_none() && input_ended {
                 break;
             }
-            let background = self.host.background();
+            let (background, heartbeat) = (self.host.background(), self.host.heartbeat());
             let (sink, ids) = (Arc::clone(&self.sink), Arc::clone(&self.ids));
             tokio::select! {
                 () = stop.cancel().cancelled(), if matches!(closed, Closed::InOrder) => {
@@ -197,7 +199,7 @@ impl<H: Host> Session<H> {
                     }
                 },
                 // The client hears at once; the model with the next turn, which is the client's to ask for.
-                () = listen(background, sink, ids), if running.is_none() => {}
+                () = listen(background, heartbeat, sink, ids), if running.is_none() => {}
                 ended = Answered(&mut running) => {
                     if let Some(running) = running.take() {
                         self.turn_ended(ended, running);
@@ -456,6 +458,7 @@ impl<H: Host> Session<H> {
             command,
             control,
             deliver: None,
+            warnings: Vec::new(),
         })
     }
 
@@ -496,11 +499,27 @@ impl<H: Host> Session<H> {
     }
 }
 
-/// Ends when something has happened in the background, and clients were told; never, where there is none.
-async fn listen(background: Option<Background>, sink: Arc<dyn EventSink>, ids: Arc<IdSource>) {
-    match background {
-        Some(background) => background.listen(sink, ids).await,
-        None => std::future::pending().await,
+/// Ends when clients were told of something that happened in the background, or that nothing did for a while.
+async fn listen(
+    background: Option<Background>,
+    heartbeat: Option<Duration>,
+    sink: Arc<dyn EventSink>,
+    ids: Arc<IdSource>,
+) {
+    let emitter = Emitter::new(Arc::clone(&sink), Arc::clone(&ids), None);
+    let news = async {
+        match background {
+            Some(background) => background.listen(sink, ids).await,
+            None => std::future::pending().await,
+        }
+    };
+    match heartbeat {
+        None => news.await,
+        Some(pause) => {
+            if tokio::time::timeout(pause, news).await.is_err() {
+                emitter.emit(EventKind::Heartbeat);
+            }
+        }
     }
 }
 

@@ -20,6 +20,8 @@ mod hostile_commands;
 mod mcp;
 #[path = "all/more_tools.rs"]
 mod more_tools;
+#[path = "all/narrow_commands.rs"]
+mod narrow_commands;
 #[path = "all/permission.rs"]
 mod permission;
 #[path = "all/promotion.rs"]

@@ -152,6 +152,26 @@ fn nothing_that_is_asked_for_is_ignored() {
     assert_eq!(server.requests().len(), 1, "nothing else reached the model");
 }
 
+/// A sign of life does not need a turn, and a command says with its answer what it did not use.
+#[test]
+fn a_session_that_nobody_speaks_to_shows_signs_of_life() {
+    let server = Server::start([]);
+    for (dialect, key, wanted) in [
+        ("qwen", "subtype", "heartbeat"),
+        ("claude", "subtype", "heartbeat"),
+        ("openai", "type", "result/heartbeat"),
+    ] {
+        let mut driver = driven(&server, &["--dialect", dialect, "--heartbeat", "1"]);
+        driver.until(|line| line[key] == wanted);
+        driver.until(|line| line[key] == wanted);
+        driver.finish().assert_code(0);
+    }
+    let run = tenon().server(&server).args(["-p", "/help", "-o", "json"]).stdin("not used").run();
+    let result = run.assert_code(0).json();
+    let warnings = result.as_array().unwrap().last().unwrap()["warnings"].to_string();
+    assert!(warnings.contains("what came on stdin is not used"), "{run}");
+}
+
 #[test]
 fn a_proxy_has_the_address_of_one() {
     for proxy in ["nonsense", "ftp://proxy:1", "http://", "http://:80", "socks5://x", "not a url"] {

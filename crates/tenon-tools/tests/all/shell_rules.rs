@@ -1,4 +1,4 @@
-//! Rules on command lines: the tables of `hostile_commands.rs`, and what each part of a line means.
+//! Rules on command lines: the tables of `hostile_commands.rs` and `narrow_commands.rs`, and what each part of a line means.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use serde_json::json;
 use tenon_core::{ApprovalMode, ToolKind, ToolSpec};
 use tenon_tools::{PermissionOptions, Permissions, Rule, Verdict};
 
-use crate::hostile_commands::{AGAINST_ALLOW, AGAINST_DENY, HARMLESS};
+use crate::hostile_commands::AGAINST_DENY;
+use crate::narrow_commands::{AGAINST_ALLOW, HARMLESS};
 use crate::support::object;
 
 pub const DENIED: &[&str] = &["Bash(rm:*)", "Bash(git push:*)", "Bash(curl *)"];

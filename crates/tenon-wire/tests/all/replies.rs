@@ -38,10 +38,10 @@ pub fn lines(dialect: Dialect) -> Option<String> {
     let rule =
         Update::AllowRule { tool: "run_shell_command".to_owned(), content: Some("cargo test".to_owned()) };
     let of_command = Question::CanUseTool {
-            ask: &command,
-            suggestions: vec![suggestion("allow", "Allow command", "Run: cargo test")],
-            update: Some(rule),
-        };
+        ask: &command,
+        suggestions: vec![suggestion("allow", "Allow command", "Run: cargo test")],
+        update: Some(rule),
+    };
     let questions = [
         Question::CanUseTool { ask: &ask, suggestions, update: Some(Update::AutoEdit) },
         Question::HookCallback {
