@@ -443,6 +443,16 @@ pub enum InputFormat {
     StreamChunkJson,
 }
 
+impl InputFormat {
+    pub fn name(self) -> &'static str {
+        match self {
+            InputFormat::Text => "text",
+            InputFormat::StreamJson => "stream-json",
+            InputFormat::StreamChunkJson => "stream-chunk-json",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
     /// The payload or final text, and nothing else

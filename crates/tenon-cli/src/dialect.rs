@@ -16,6 +16,9 @@ use crate::usage::UsageError;
 /// already, says in which dialect.
 const ANSWER_MAY_WAIT: Duration = Duration::from_millis(500);
 
+/// Some editors begin a file with it.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// What the environment says about who reads the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hints<'a> {
@@ -157,6 +160,7 @@ enum Told {
 }
 
 fn told_by(line: &[u8]) -> Told {
+    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
     if line.iter().all(u8::is_ascii_whitespace) {
         return Told::Blank;
     }

@@ -127,7 +127,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     options.result_text = args.result_text == Switch::On;
     if lines.is_some() {
         options.lifetime = Lifetime::ManyRuns;
-        options.input_format = "stream-json".to_owned();
+        options.input_format = args.input_format.name().to_owned();
     }
     let encoder = tenon_wire::encoder(dialect, options);
     let stdout = Arc::new(Stdout::new(encoder, reporter, stop.clone()));

@@ -18,15 +18,16 @@ use tenon_core::{
     Part, RunInfo, Signal, Timestamp,
 };
 use tenon_wire::input::{
-    Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, Line, RequestOptions, Turn,
-    TurnOrigin, read_line,
+    Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, Turn, TurnOrigin,
+    read_line,
 };
-use tenon_wire::{Cancelled, PROTOCOL_VERSION, Replies};
+use tenon_wire::{Cancelled, Replies};
 use tokio::sync::mpsc;
 
 use crate::later::{Answer, Later};
 use crate::starting::{Asked, MakeTeller, Said, Starting};
 use crate::turn_ids::TurnIds;
+use crate::waits::{listen, next_line};
 use crate::{CommandAnswer, ControlChannel, Lines, Peer, Teller};
 
 /// What a client may put into the model's context as the result of a call: about 8,000 tokens.
@@ -153,7 +154,7 @@ impl<H: Host> Session<H> {
         let lines = Arc::clone(&self.lines);
         for line in first {
             if let Err(failure) = self.take_in(line, None) {
-                closed = Closed::Failed(failure);
+                closed = self.give_up(failure);
                 input_ended = true;
                 break;
             }
@@ -171,26 +172,17 @@ impl<H: Host> Session<H> {
             let (sink, ids) = (Arc::clone(&self.sink), Arc::clone(&self.ids));
             tokio::select! {
                 () = stop.cancel().cancelled(), if matches!(closed, Closed::InOrder) => {
-                    closed = Closed::Failed(stop.failure());
                     input_ended = true;
-                    self.peer.close();
                     if let Some(running) = &running {
                         running.stop.now(stop.failure());
                     }
-                    // Whoever waits for an answer gets one.
-                    for turn in std::mem::take(&mut self.queue) {
-                        self.fail(turn.prompt_id, stop.failure());
-                    }
+                    closed = self.give_up(stop.failure());
                 }
                 line = next_line(&mut input, &*lines), if !input_ended => match line {
                     Some(line) => {
                         if let Err(failure) = self.take_in(line, running.as_mut()) {
-                            for turn in std::mem::take(&mut self.queue) {
-                                self.fail(turn.prompt_id, failure.clone());
-                            }
-                            closed = Closed::Failed(failure);
+                            closed = self.give_up(failure);
                             input_ended = true;
-                            self.peer.close();
                         }
                     }
                     None => {
@@ -211,6 +203,15 @@ impl<H: Host> Session<H> {
         self.not_answered(&given_up);
         self.host.end().await;
         closed
+    }
+
+    /// Nothing more is asked or answered but the running turn: whoever waits for an answer gets this one.
+    fn give_up(&mut self, failure: Failure) -> Closed {
+        self.peer.close();
+        for turn in std::mem::take(&mut self.queue) {
+            self.fail(turn.prompt_id, failure.clone());
+        }
+        Closed::Failed(failure)
     }
 
     /// One line of the client. An error ends the session.
@@ -302,35 +303,6 @@ impl<H: Host> Session<H> {
                 }
             }
         }
-    }
-
-    /// Whether the client's version of the protocol is ours. If not, whoever asked is told so, under the id of what it
-    /// asked.
-    fn speaks(&mut self, line: &Line) -> Result<(), Failure> {
-        let other = match line.protocol_version.as_deref() {
-            None | Some(PROTOCOL_VERSION) => return Ok(()),
-            Some(other) => other,
-        };
-        let message = format!(
-            "unsupported_protocol: version `{other}` was asked for, and there is `{PROTOCOL_VERSION}`"
-        );
-        let (request_id, prompt_id) = match &line.input {
-            Input::ControlRequest { id, .. } => (Some(id), None),
-            Input::Cancel { request_id, prompt_id, .. } => (request_id.as_ref(), prompt_id.as_ref()),
-            Input::Turn(turn) => (None, turn.prompt_id.as_ref()),
-            Input::Hint(hint) => (None, hint.prompt_id.as_ref()),
-            _ => (None, None),
-        };
-        if let Some(id) = request_id {
-            self.lines.line(self.replies.control_response(id, Err(&message)));
-        }
-        let (uuid, named) = (self.ids.next(), prompt_id.map(String::as_str));
-        self.lines.line(self.replies.unsupported_protocol(uuid, Timestamp::now(), named, &message));
-        let failure = Failure::new(ErrorClass::Protocol, message);
-        if !self.replies.refuses_versions_with_a_result() {
-            self.fail(prompt_id.cloned(), failure.clone());
-        }
-        Err(failure)
     }
 
     fn cancel(&mut self, cancel: Cancel, running: Option<&mut Running>) {
@@ -482,7 +454,7 @@ impl<H: Host> Session<H> {
     }
 
     /// A turn that could not begin has a result all the same.
-    fn fail(&mut self, named: Option<String>, failure: Failure) {
+    pub(crate) fn fail(&mut self, named: Option<String>, failure: Failure) {
         let prompt_id = self.turn_ids.next(self.replies.session_id(), named);
         self.failed(&prompt_id, failure);
     }
@@ -497,38 +469,6 @@ impl<H: Host> Session<H> {
     fn input_error(&self, number: u64, prompt_id: Option<&str>, message: &str) {
         self.lines.line(self.replies.input_error(self.ids.next(), number, prompt_id, message));
     }
-}
-
-/// Ends when clients were told of something that happened in the background, or that nothing did for a while.
-async fn listen(
-    background: Option<Background>,
-    heartbeat: Option<Duration>,
-    sink: Arc<dyn EventSink>,
-    ids: Arc<IdSource>,
-) {
-    let emitter = Emitter::new(Arc::clone(&sink), Arc::clone(&ids), None);
-    let news = async {
-        match background {
-            Some(background) => background.listen(sink, ids).await,
-            None => std::future::pending().await,
-        }
-    };
-    match heartbeat {
-        None => news.await,
-        Some(pause) => {
-            if tokio::time::timeout(pause, news).await.is_err() {
-                emitter.emit(EventKind::Heartbeat);
-            }
-        }
-    }
-}
-
-/// A client that does not read its answers is not listened to until it does.
-async fn next_line(input: &mut mpsc::Receiver<Incoming>, lines: &dyn Lines) -> Option<Incoming> {
-    if let Some(caught_up) = lines.blocked() {
-        caught_up.await;
-    }
-    input.recv().await
 }
 
 /// What came of a call that the client carried out, as the model is told it.

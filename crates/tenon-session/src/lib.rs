@@ -31,6 +31,8 @@ mod story;
 mod suggestions;
 mod title;
 mod turn_ids;
+mod version;
+mod waits;
 
 pub use chats::{SavedChat, SavedChats};
 pub use commands::{

@@ -114,11 +114,28 @@ fn another_version_is_refused_in_every_line_and_dialect() {
     driver.finish().assert_code(0);
 }
 
+/// The first line says how lines are read and written, as it was asked for.
+#[test]
+fn the_first_line_names_both_formats() {
+    for input in ["stream-json", "stream-chunk-json"] {
+        for output in ["stream-json", "stream-chunk-json"] {
+            let server = Server::start([reply().text("Hi.")]);
+            let flags = ["--input-format", input, "--output-format", output, "--dialect", "openai"];
+            let line = json!({"messages": [{"role": "user", "content": "hi"}]});
+            let run = tenon().server(&server).args(flags).stdin(format!("{line}\n")).run();
+            let told = &run.assert_code(0).json_lines()[0]["metadata"];
+            assert_eq!((&told["input_format"], &told["output_format"]), (&json!(input), &json!(output)));
+        }
+    }
+}
+
 /// Lines that say nothing do not decide whose language it is, and are answered in the one that it turns out to be.
 #[test]
 fn a_blank_or_broken_first_line_does_not_choose_the_dialect() {
     let request = r#"{"model":"test-model","messages":[{"role":"user","content":"Hello"}]}"#;
-    for (before, errors) in [("\n", 0), ("  \r\n\n", 0), ("{broken\n", 1), ("[1]\n\n\"x\"\n", 2)] {
+    for (before, errors) in
+        [("\n", 0), ("\u{feff}", 0), ("  \r\n\n", 0), ("{broken\n", 1), ("[1]\n\n\"x\"\n", 2)]
+    {
         let server = Server::start([reply().text("Hello.")]);
         let run = tenon().server(&server).args(LINES).stdin(format!("{before}{request}\n")).run();
         let lines = run.assert_code(0).json_lines();

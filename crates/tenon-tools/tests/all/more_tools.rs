@@ -333,13 +333,19 @@ fn a_plan_is_handed_in_and_nothing_more_is_promised() {
     assert!(
         matches!(outcome.drawing.as_deref(), Some(ToolDisplay::PlanSummary { plan }) if plan.starts_with("1."))
     );
-    for (reply, expected) in [
-        (PermissionReply::allow(None), "The plan was approved"),
-        (PermissionReply::Deny { message: "too long".to_owned() }, "was not approved: too long"),
+    for (reply, error, expected) in [
+        (PermissionReply::allow(None), None, "The plan was approved"),
+        (
+            PermissionReply::Deny { message: "too long".to_owned() },
+            Some(ToolErrorKind::Denied),
+            "was not approved: too long",
+        ),
     ] {
         let context = ToolCtx { client: answering(reply), ..ctx() };
         let outcome = runtime().block_on(alone.call(context, object(plan.clone())));
         assert!(outcome.content.contains(expected), "{}", outcome.content);
+        assert_eq!(outcome.error, error);
+        assert!(matches!(outcome.drawing.as_deref(), Some(ToolDisplay::PlanSummary { .. })));
     }
     assert_eq!(call(&alone, json!({"plan": " "})).error, Some(ToolErrorKind::InvalidArguments));
 }
