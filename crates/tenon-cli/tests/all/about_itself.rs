@@ -38,6 +38,7 @@ fn every_flag_of_the_help_has_a_test() {
     assert!(flags.len() > 40, "{flags:?}");
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.is_file());
     let tests: String = files.map(|file| std::fs::read_to_string(file).unwrap()).collect();
     for flag in flags {
         let named = [format!("\"{flag}\""), format!("\"{flag}=")];

@@ -2,10 +2,12 @@
 
 use tenon_testkit::Server;
 
-use super::flag_effects::{ask_as, prompt_of};
+use super::flag_effects::{OBJECT, ask_as, prompt_of};
 use crate::tenon;
 
+const FORCE_HINT: &str = "hint: to use it as a prompt, write `tenon -p \"…\"` or `tenon -- …`\n";
 
+const HELP_HINT: &str = "hint: `tenon --help` lists the flags\n";
 
 /// Refused with this on stderr, nothing on stdout, and nobody was asked anything.
 #[track_caller]

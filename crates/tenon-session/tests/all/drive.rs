@@ -60,6 +60,10 @@ impl Host for Slow {
         None
     }
 
+    fn heartbeat(&self) -> Option<Duration> {
+        None
+    }
+
     fn turn_ended(&mut self, _: &Arc<Outcome>) {}
 
     fn end(&mut self) -> BoxFut<'_, ()> {
