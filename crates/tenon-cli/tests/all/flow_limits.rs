@@ -38,7 +38,7 @@ fn steps_wait_for_a_limit_that_one_of_them_has_met() {
         over
     };
     let server = Server::start([
-        reply().status(429).header("retry-after-ms", &WINDOW.as_millis().to_string()).when(is_over).forever(),
+        reply().status(429).header("retry-after-ms", WINDOW.as_millis().to_string()).when(is_over).forever(),
         reply().text("done").usage(1, 1).forever(),
     ]);
     let run = flow(&server, &items(30, "")).args(["-o", "json"]).run();

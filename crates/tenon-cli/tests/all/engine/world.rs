@@ -418,9 +418,9 @@ impl Whole {
 
 /// Every message is read once, and so is the note, unless the model was told that nobody knows whether it was sent.
 fn check_talk(world: &World, all_known: bool, story: &str) {
-    let heard =
+    let mut heard =
         world.server.requests().into_iter().filter(|request| prompt(&request.body).contains("DO:hear"));
-    let Some(heard) = heard.last() else { return };
+    let Some(heard) = heard.next_back() else { return };
     let text = heard.body["messages"].to_string();
     for words in NEWS.into_iter().chain([NOTE]) {
         let times = text.matches(words).count();
