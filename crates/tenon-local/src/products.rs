@@ -236,6 +236,9 @@ mod tests {
     use crate::quant::{dequantise, quantise};
     use crate::simd::tests::{every_isa, numbers};
 
+    /// Bytes, scales and eighths.
+    type Activation = (Vec<[i8; 32]>, Vec<f32>, Vec<f32>);
+
     fn eight(columns: usize, seed: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         quantise(&numbers(columns, seed), &mut bytes);
@@ -264,7 +267,7 @@ mod tests {
                 Packing::Eight => eight(columns, seed),
                 Packing::Four => four(columns, seed),
             });
-            let activations: Vec<(Vec<[i8; 32]>, Vec<f32>, Vec<f32>)> = (0..3)
+            let activations: Vec<Activation> = (0..3)
                 .map(|row| {
                     let bytes: Vec<i8> =
                         numbers(columns, 90 + row).iter().map(|number| (number * 127.0) as i8).collect();
