@@ -398,6 +398,11 @@ impl Listener for Same<'_> {
     }
 
     fn told(&mut self, _notice: &Notice, _at: Timestamp) {}
+
+    /// What is inside one that is kept is kept.
+    fn looks_inside(&self) -> bool {
+        true
+    }
 }
 
 /// Adds what is no longer part of a step to what it cost: it was paid for.

@@ -20,6 +20,11 @@ pub(crate) trait Listener {
 
     /// Said when the time was this.
     fn told(&mut self, notice: &Notice, at: Timestamp);
+
+    /// Whether what went on inside an included workflow is told although its end is known.
+    fn looks_inside(&self) -> bool {
+        false
+    }
 }
 
 /// The outcome, if the run came to one.
@@ -39,18 +44,25 @@ fn one(
     let mut ended: BTreeMap<u64, &Completion> = BTreeMap::new();
     let mut actions = interpreter.begin(at);
     loop {
+        let mut begun = Vec::new();
         for action in actions {
             match action {
                 Action::Start { key, request } => {
                     let counts = listener.asked(&key, &request);
-                    match past.ended.get(&key).filter(|_| counts) {
-                        Some((place, completion)) => drop(ended.insert(*place, completion)),
-                        None => inside(&spec, root, key, &request, past, listener),
+                    let known = past.ended.get(&key).filter(|_| counts);
+                    if let Some((place, completion)) = known {
+                        ended.insert(*place, completion);
+                    }
+                    if known.is_none() || listener.looks_inside() {
+                        begun.push((key, request));
                     }
                 }
                 Action::Tell(notice) => listener.told(&notice, at),
                 Action::Cancel { .. } => {}
             }
+        }
+        for (key, request) in begun {
+            inside(&spec, root, key, &request, past, listener);
         }
         let Some((_, completion)) = ended.pop_first() else { break };
         at = completion.at;
@@ -59,7 +71,7 @@ fn one(
     interpreter.outcome().cloned()
 }
 
-/// A workflow that had begun inside this one and is not over.
+/// A workflow that had begun inside this one.
 fn inside(
     spec: &RunSpec,
     root: &Arc<LoadedWorkflow>,

@@ -301,6 +301,10 @@ impl Seen {
 }
 
 impl Listener for Seen {
+    fn looks_inside(&self) -> bool {
+        true
+    }
+
     fn asked(&mut self, _key: &StepKey, _request: &StepRequest) -> bool {
         true
     }
