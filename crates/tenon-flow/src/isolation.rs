@@ -262,11 +262,12 @@ mod tests {
 
         let idle = given.add("run/idle@1", Before::Nothing).await.unwrap();
         assert_eq!(idle.finish().await, Kept::Nothing);
-        for expected in ["tenon/run/each=2/inner@1", "tenon/run/each=2/inner@1-2"] {
+        for (text, expected) in [("two", "tenon/run/each=2/inner@1"), ("three", "tenon/run/each=2/inner@1-2")]
+        {
             let worktree = given.add("run/each[2]/inner@1", Before::Nothing).await.unwrap();
             let folder = worktree.folder();
             assert!(folder.ends_with("sub"), "{}", folder.display());
-            std::fs::write(folder.join("file"), "two").unwrap();
+            std::fs::write(folder.join("file"), text).unwrap();
             assert_eq!(worktree.finish().await, Kept::Branch(expected.to_owned()));
             assert!(!folder.exists());
         }

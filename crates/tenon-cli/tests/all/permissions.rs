@@ -332,10 +332,7 @@ fn flags_and_settings_decide_which_tools_are_offered() {
         ),
         (settings(json!({"tools": {"exclude": ["glob"]}})), without(&["glob"])),
         (settings(json!({"tools": {"core": ["read_file", "glob"]}})), vec!["read_file", "glob"]),
-        (
-            example().args(["--core-tools", "Read,ShellTool"]),
-            vec!["read_file", "run_shell_command", "task_stop"],
-        ),
+        (example().args(["--core-tools", "Read,ShellTool"]), vec!["read_file", "run_shell_command"]),
         (example().args(["--tools", "read_file"]), vec!["read_file"]),
         (
             settings(json!({"tools": {"core": ["glob"]}})).args(["--core-tools", "read_file,edit"]),

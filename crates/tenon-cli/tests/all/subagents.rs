@@ -250,7 +250,7 @@ fn no_agents_where_they_are_not_wanted() {
     // And where they are, so is what belongs to them.
     let server = Server::start([reply().text("Hi.")]);
     run_of(&server).args(["--core-tools", "agent"]).run().assert_code(0);
-    assert_eq!(server.request(0).tool_names(), ["task_stop", "agent", "send_message"]);
+    assert_eq!(server.request(0).tool_names(), ["agent", "send_message"]);
 }
 
 /// Two agents at once whose answers are held back in turn.

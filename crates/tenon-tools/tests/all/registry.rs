@@ -60,7 +60,7 @@ fn selections() {
         (
             core(&["Read", "Bash"]),
             &[],
-            vec!["read_file", "run_shell_command", "task_stop", "mcp__a__b", "structured_output"],
+            vec!["read_file", "run_shell_command", "mcp__a__b", "structured_output"],
         ),
         (core(&[]), &[], mcp_and_contract.to_vec()),
         (bare.clone(), &[], vec!["read_file", "edit", "run_shell_command", "mcp__a__b", "structured_output"]),
