@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use tenon_core::{ErrorClass, Failure, Timestamp};
 use tenon_flow::{
     Answer, AttemptView, CallView, Cancelling, ErrorReport, Given, Journal, JournalError, NotRun, Payloads,
-    RunState, RunStep, RunSummary, RunView, Spent, Tokens, TurnView, WorkflowStatus, page,
+    RunState, RunStep, RunSummary, RunView, Spent, StepError, Tokens, TurnView, WorkflowStatus, page,
+    says_nothing_of_the_run,
 };
 
 use crate::flow_args::ReportFormat;
@@ -48,7 +49,14 @@ pub fn show(run: &str, format: ReportFormat, payloads: bool) -> u8 {
 pub fn write_page(run: &str, file: &Path, payloads: bool) -> u8 {
     let payloads = if payloads { Payloads::Shown } else { Payloads::LeftOut };
     let file = ResultFile::of("--html", file, &surroundings::started_in());
-    let written = file.check_kind().and_then(|()| file.write_text(&page(&view(run)?, payloads)));
+    let written = file.check_kind().and_then(|()| {
+        let page = page(&view(run)?, payloads);
+        match payloads {
+            Payloads::LeftOut => file.write_text(&page),
+            // As the journal itself.
+            Payloads::Shown => file.write_private(&page),
+        }
+    });
     done(written.map(|()| 0))
 }
 
@@ -150,7 +158,7 @@ fn text(view: &RunView, shown: Shown) -> String {
     row("updated", &view.updated.to_iso8601());
     row("used", &used(&view.spent));
     if let Some(error) = view.outcome.as_ref().and_then(|outcome| outcome.error.as_ref()) {
-        row("error", &format!("{}: {}", error.class.name(), error.message));
+        row("error", &format!("{}: {}", error.class.name(), words_of(error, shown)));
     }
     if shown == Shown::Everything {
         row("inputs", view.given.inputs.as_str());
@@ -186,7 +194,7 @@ fn step_text(text: &mut String, step: &RunStep, shown: Shown) {
     let _ = writeln!(text, "{indent}{}{agent}: {}{took}{used}{attempts}", step.id, step.status.name());
     let record = step.record.as_ref();
     if let Some(error) = record.and_then(|record| record.error.as_ref()) {
-        let _ = writeln!(text, "{indent}  error[{}]: {}", error.class.name(), error.message);
+        let _ = writeln!(text, "{indent}  error[{}]: {}", error.class.name(), words_of(error, shown));
     }
     if let Some(why) = record.and_then(|record| record.not_run.as_ref()) {
         let _ = writeln!(text, "{indent}  {}", not_run(why));
@@ -235,6 +243,25 @@ fn not_run(why: &NotRun) -> String {
     }
 }
 
+/// What stands for an error that may quote a prompt or an answer.
+const UNSHOWN: &str = "(its words may quote the run; `--payloads` shows them)";
+
+fn is_told(error: &StepError, shown: Shown) -> bool {
+    shown == Shown::Everything || says_nothing_of_the_run(error.class)
+}
+
+fn words_of(error: &StepError, shown: Shown) -> &str {
+    if is_told(error, shown) { &error.message } else { UNSHOWN }
+}
+
+fn error_json(error: &StepError, shown: Shown) -> ErrorReport {
+    let report = ErrorReport::from(error);
+    match is_told(error, shown) {
+        true => report,
+        false => ErrorReport { message: UNSHOWN.to_owned(), hint: None, ..report },
+    }
+}
+
 fn view_json(view: &RunView, shown: Shown) -> Value {
     let outcome = view.outcome.as_ref();
     let mut run = json!({
@@ -242,7 +269,7 @@ fn view_json(view: &RunView, shown: Shown) -> Value {
         "created": view.created.to_iso8601(), "updated": view.updated.to_iso8601(),
         "document": view.document.pinned.path.display().to_string(), "document_hash": view.document.hash,
         "cwd": view.cwd, "usage": Tokens::from(view.spent.usage), "total_cost_usd": view.spent.cost_usd,
-        "error": outcome.and_then(|outcome| outcome.error.as_ref()).map(ErrorReport::from),
+        "error": outcome.and_then(|outcome| outcome.error.as_ref()).map(|error| error_json(error, shown)),
         "steps": view.steps.iter().map(|step| step_json(step, shown)).collect::<Vec<_>>(),
     });
     if shown == Shown::Everything {
@@ -263,7 +290,7 @@ fn step_json(step: &RunStep, shown: Shown) -> Value {
         "step_id": step.id, "agent": step.agent, "status": step.status.name(),
         "started": step.started.map(Timestamp::to_iso8601), "ended": step.ended.map(Timestamp::to_iso8601),
         "usage": Tokens::from(step.spent.usage), "cost": step.spent.cost_usd,
-        "error": record.and_then(|record| record.error.as_ref()).map(ErrorReport::from),
+        "error": record.and_then(|record| record.error.as_ref()).map(|error| error_json(error, shown)),
         "not_run": record.and_then(|record| record.not_run.as_ref()).map(not_run),
         "attempts": step.attempts.iter().map(|attempt| attempt_json(attempt, shown)).collect::<Vec<_>>(),
     });
@@ -279,7 +306,7 @@ fn attempt_json(attempt: &AttemptView, shown: Shown) -> Value {
     let mut json = json!({
         "attempt": attempt.number, "started": attempt.started.to_iso8601(),
         "ended": attempt.ended.map(Timestamp::to_iso8601), "usage": Tokens::from(attempt.spent.usage),
-        "cost": attempt.spent.cost_usd, "error": attempt.error.as_ref().map(ErrorReport::from),
+        "cost": attempt.spent.cost_usd, "error": attempt.error.as_ref().map(|error| error_json(error, shown)),
         "turns": attempt.turns.iter().map(|turn| turn_json(turn, shown)).collect::<Vec<_>>(),
     });
     if shown == Shown::Everything {

@@ -3,9 +3,14 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use tenon_core::{ErrorClass, Failure, Success};
+
+/// Modes of files, before what the user's mask takes away.
+const ANYONE: u32 = 0o666;
+const OWNER: u32 = 0o600;
 
 #[derive(Debug)]
 pub struct ResultFile {
@@ -75,8 +80,22 @@ impl ResultFile {
     }
 
     pub fn write_text(&self, text: &str) -> Result<(), Failure> {
+        self.write_with(text, ANYONE)
+    }
+
+    /// For what only its owner may read.
+    pub fn write_private(&self, text: &str) -> Result<(), Failure> {
+        self.write_with(text, OWNER)
+    }
+
+    fn write_with(&self, text: &str, mode: u32) -> Result<(), Failure> {
         let unfinished = self.beside();
-        let written = fs::File::create(&unfinished)
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(mode)
+            .open(&unfinished)
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&unfinished, &self.path));
         written.map_err(|error| {

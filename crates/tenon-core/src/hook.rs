@@ -269,12 +269,14 @@ impl OnHookError {
 }
 
 impl Hook {
-    /// A guard that the user put up and that does not work must not let calls through; a hook of anybody
-    /// else never gets in the way by failing.
+    /// A guard that the user or the client put up and that does not work must not let calls through; a hook of
+    /// anybody else never gets in the way by failing.
     pub fn on_error(&self, event: HookEvent, layer: HookLayer) -> OnHookError {
         match (event, layer, self.on_error) {
             (HookEvent::PreToolUse, _, Some(set)) => set,
-            (HookEvent::PreToolUse, HookLayer::User | HookLayer::Flag, None) => OnHookError::Block,
+            (HookEvent::PreToolUse, HookLayer::User | HookLayer::Flag | HookLayer::Client, None) => {
+                OnHookError::Block
+            }
             _ => OnHookError::Warn,
         }
     }

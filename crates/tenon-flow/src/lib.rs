@@ -104,7 +104,7 @@ pub use message::{
     CoordinatorSynthesis, DropReason, Letter, MaxWakeCyclesWarning, MessageDropped, MessageSent, MessageType,
 };
 pub use notice::{Notice, Started, StepKind};
-pub use page::{Payloads, page};
+pub use page::{Payloads, page, says_nothing_of_the_run};
 pub use parse::parse;
 pub use past::{Again, Given, Past};
 pub use pinned::{NotPinned, Pinned};

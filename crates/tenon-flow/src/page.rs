@@ -136,8 +136,8 @@ fn error(page: &mut String, error: &StepError, payloads: Payloads) {
     page.push_str("</p>\n");
 }
 
-/// Classes whose messages are made of limits, times and addresses.
-fn says_nothing_of_the_run(class: StepErrorClass) -> bool {
+/// Classes whose messages are made of limits, times and addresses: they can be shown where nothing of the run's is.
+pub fn says_nothing_of_the_run(class: StepErrorClass) -> bool {
     matches!(
         class,
         StepErrorClass::Auth

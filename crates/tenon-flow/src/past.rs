@@ -182,11 +182,13 @@ impl Past {
 
     /// Keeps what another document asks for in the same words. What is left is run again, if it is run at all.
     pub fn fit(&mut self, spec: &RunSpec) -> Vec<Again> {
+        let root = Arc::clone(&spec.workflow);
         let mut spec = spec.clone();
-        // Whatever could have been started is looked at, however many were started at a time.
+        // Whatever could have been started is looked at, however many are started at a time.
         spec.limits = RunLimits { max_concurrency: Some(u32::MAX), ..RunLimits::default() };
+        Arc::make_mut(&mut spec.workflow).workflow.options.max_concurrency = None;
         spec.before = total(&self.spent);
-        let mut same = Same { past: self, root: &spec.workflow, keys: HashSet::new() };
+        let mut same = Same { past: self, root: &root, keys: HashSet::new() };
         retell(&spec, self, &mut same);
         let kept = same.keys;
         let known: BTreeSet<StepKey> = self

@@ -33,6 +33,9 @@ use crate::{CommandAnswer, ControlChannel, Lines, Peer, Teller};
 /// What a client may put into the model's context as the result of a call: about 8,000 tokens.
 const MAX_CLIENT_RESULT_CHARS: usize = 32_000;
 
+/// What a client calls a session that it has no name for yet.
+const NEW_SESSION: &str = "_new";
+
 /// What the session is driven by.
 #[derive(Debug)]
 pub enum Incoming {
@@ -258,8 +261,12 @@ impl<H: Host> Session<H> {
                 self.not_answered(&given_up);
             }
             Input::Unknown { .. } => {}
-            Input::Cancel { prompt_id, request_id, .. } => {
-                self.cancel(Cancel { prompt_id, request_id }, running);
+            Input::Cancel { session_id, prompt_id, request_id } => {
+                let cancel = Cancel { prompt_id, request_id };
+                match session_id.is_none_or(|named| self.is_present(&named)) {
+                    true => self.cancel(cancel, running),
+                    false => self.cancelled(&cancel, Cancelled::Noop, "no turn of that session is running"),
+                }
             }
             Input::Hint(hint) => self.host.hint(hint, &self.replies),
             Input::HintCancel { prompt_id } => self.host.cancel_hint(prompt_id.as_deref()),
@@ -303,6 +310,11 @@ impl<H: Host> Session<H> {
                 }
             }
         }
+    }
+
+    /// Whether a line means the session there is. One that the client has no name for yet is this one too.
+    fn is_present(&self, named: &str) -> bool {
+        named.is_empty() || named == NEW_SESSION || named == self.replies.session_id().to_string()
     }
 
     fn cancel(&mut self, cancel: Cancel, running: Option<&mut Running>) {

@@ -277,6 +277,12 @@ fn a_waiting_turn_is_cancelled() {
         assert_eq!((&told["prompt_id"], &told["status"]), (&json!(id), &json!(status)));
         assert_ne!(told["message"], "no turn is running");
     }
+    driver.send(&json!({"type": "control/cancel", "session_id": "another-session"}));
+    let told = driver.until(|line| line["type"] == "result/cancel");
+    assert_eq!(
+        (&told["status"], &told["message"]),
+        (&json!("noop"), &json!("no turn of that session is running"))
+    );
     gate.open();
     for (id, class) in [("p1", Value::Null), ("p2", json!("interrupted")), ("p3", Value::Null)] {
         let closing = driver.until(is_final);

@@ -212,6 +212,35 @@ fn hooks_of_the_client_are_called_back() {
     assert_eq!(client.wait().code, 0);
 }
 
+/// Whatever becomes of the question, a guard that has not said yes lets nothing through.
+#[test]
+fn a_guard_of_the_client_that_fails_lets_nothing_through() {
+    let answers = [
+        Some(json!({"subtype": "error", "error": "it broke"})),
+        Some(json!({"subtype": "success", "response": "zzz"})),
+        None,
+    ];
+    for given in answers {
+        let call = json!({"path": "."});
+        let server = Server::start([reply().call("c1", "list_directory", call), reply().text("Done.")]);
+        let mut client = session(&server);
+        let hooks = json!({"PreToolUse": [{"matcher": "*", "hookCallbackIds": ["h0"], "timeout": 1}]});
+        client.write_json(&control("r1", json!({"subtype": "initialize", "hooks": hooks})));
+        client.write_json(&user("look"));
+        let called = client.json_where(is("control_request"));
+        if let Some(mut response) = given.clone() {
+            response["request_id"] = called["request_id"].clone();
+            client.write_json(&json!({"type": "control_response", "response": response}));
+        }
+        let told = client.json_where(is("user"));
+        assert_eq!(told["message"]["content"][0]["is_error"], true, "{given:?}: {told}");
+        let text = told["message"]["content"][0]["content"].to_string();
+        assert!(text.contains("that guards it failed"), "{given:?}: {told}");
+        client.close_stdin();
+        assert_eq!(client.wait().code, 0);
+    }
+}
+
 #[test]
 fn a_chat_request_speaks_openai_without_being_told() {
     let server = Server::start([reply().text("Hello.")]);

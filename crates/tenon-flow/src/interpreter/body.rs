@@ -1,7 +1,7 @@
 //! One iteration of a loop, or one item: the loop's own agent once, or the steps of its body.
 //!
 //! A loop's `retries` are further attempts at an iteration. With a body of one step that is the step itself, so they
-//! do not multiply; with several steps the whole body is run again.
+//! do not multiply; with several steps the whole body is run again, unless the step that failed has retries of its own.
 
 use std::sync::Arc;
 
@@ -228,8 +228,14 @@ impl Body {
             let mut ended = sum_up(&steps);
             ended.spent.add(&self.spent);
             ended.attempts = self.attempt;
+            // Attempts of the loop would multiply with those that a step of the body has used up itself.
+            let has_tried = graph
+                .records()
+                .any(|(step, record)| record.status == StepStatus::Failed && step.spec.retries > 0);
             let retry = match &ended.error {
-                Some(error) if !self.stopping => decide(error, self.attempt, at.step.get().spec.retries),
+                Some(error) if !self.stopping && !has_tried => {
+                    decide(error, self.attempt, at.step.get().spec.retries)
+                }
                 _ => Retry::No,
             };
             let after_ms = match retry {

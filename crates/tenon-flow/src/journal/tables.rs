@@ -1,6 +1,7 @@
 //! The journal's tables, and how a connection to them is made.
 
 use std::fs::{DirBuilder, OpenOptions};
+use std::io::{Error, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
@@ -50,11 +51,21 @@ pub(super) fn connect(path: &Path) -> Result<Connection, JournalError> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(unusable)?;
     }
-    // Made by us, so that nobody else may read it from the first moment; SQLite gives its side files the same mode.
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(unusable)?;
+    // Made by us, so that nobody else may read it from the first moment; SQLite gives its side files the same mode. A
+    // file that is there is not opened here: closing it again would take away the locks of this process's connections.
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
+        Ok(_) | Err(_) => {}
+    }
+    if !path.metadata().map_err(unusable)?.is_file() {
+        return Err(unusable(Error::new(ErrorKind::InvalidInput, "it is not a regular file")));
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
+    if connection.is_readonly("main")? {
+        return Err(unusable(ErrorKind::PermissionDenied.into()));
+    }
     prepare(&mut connection, path).map_err(|error| match &error {
         JournalError::Database(rusqlite::Error::SqliteFailure(failure, _))
             if failure.code == rusqlite::ErrorCode::NotADatabase =>

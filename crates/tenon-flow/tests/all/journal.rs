@@ -51,6 +51,19 @@ async fn what_was_written_is_there_in_its_order() {
     assert_eq!(entries, [one, two].concat());
 }
 
+/// Without a lock of its own, another program that looks at the file takes itself for the only one and puts away what is
+/// still being written.
+#[tokio::test]
+async fn the_file_stays_locked_while_it_is_in_use() {
+    let (folder, journal) = place();
+    let path = folder.path().join("home/runs.db");
+    let _lease = journal.begin(run("r")).await.unwrap();
+    drop(Journal::open(&path).unwrap());
+    let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).unwrap());
+    let locks = fs::read_to_string("/proc/locks").unwrap();
+    assert!(locks.lines().any(|line| line.contains(&format!(":{inode} "))), "{inode}\n{locks}");
+}
+
 #[tokio::test]
 async fn every_kind_of_row_is_read_back() {
     let (_folder, journal) = place();

@@ -168,6 +168,14 @@ fn retries_of_a_loop_do_not_multiply() {
     let (outcome, sim) = Sim::new(workflow).run(&mut |_, _| failed(StepErrorClass::Tool, "no"));
     assert_eq!(statuses(&outcome), ["l: failed"]);
     assert_eq!(sim.started, ["run/l#0@1", "run/l#0@2", "run/l#0@3"]);
+    // A step of the body with attempts of its own has had them.
+    let workflow = document(
+        "name: w\nsteps:\n  - id: l\n    retries: 2\n    loop:\n      maxIterations: 1\n      until: 'false'\n      steps:\n        \
+         - {id: a, retries: 2}\n",
+    );
+    let (outcome, sim) = Sim::new(workflow).run(&mut |_, _| failed(StepErrorClass::Tool, "no"));
+    assert_eq!(statuses(&outcome), ["l: failed"]);
+    assert_eq!(sim.started, ["run/l#0/a@1", "run/l#0/a@2", "run/l#0/a@3"]);
     // Several steps: the body is run again as a whole.
     let workflow = document(
         "name: w\nsteps:\n  - id: l\n    retries: 1\n    loop:\n      forEach: [7]\n      steps:\n        \
