@@ -162,7 +162,14 @@ impl Source {
             }
             (Task::Goal(task), _) if task.then == Then::Print => Ok(Source { journal: None, found: None }),
             (_, Keep::Nothing) => Ok(Source { journal: None, found: None }),
-            (_, Keep::Journal) => Ok(Source { journal: Some(flow_journal::open(&here)?), found: None }),
+            (_, Keep::Journal) => {
+                let journal = flow_journal::open(&here)?;
+                // A name that is taken is told before a plan is paid for.
+                if let Some(id) = asked.run_id.as_ref().filter(|id| journal.state(id).is_ok()) {
+                    return Err(flow_journal::failure(&JournalError::Exists { id: id.clone() }));
+                }
+                Ok(Source { journal: Some(journal), found: None })
+            }
         }
     }
 

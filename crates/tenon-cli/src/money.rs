@@ -34,7 +34,7 @@ pub fn keep(limit: Option<MoneyLimit>, models: &Models) -> Result<Arc<dyn Budget
             format!("{set_by} cannot be kept: what the model `{model}` costs is not known"),
         )
         .hint(format!(
-            "set its price in the settings, `\"prices\": {{ \"{model}\": {{ \"input\": …, \"output\": … }} }}` in dollars per million tokens (the list of known prices is of {}), or bound the run by `--max-session-turns` and `--max-wall-time`",
+            "set its price in the settings, `\"prices\": {{ \"{model}\": {{ \"input\": …, \"output\": … }} }}` in dollars per million tokens (the list of known prices is of {}), or bound the run by its turns and by `--max-wall-time`",
             prices_as_of()
         ))),
         None => Ok(Arc::new(MoneyBudget::new(usd).set_by(set_by))),

@@ -90,6 +90,19 @@ fn a_valid_plan_is_shown_kept_and_run() {
         "{text}"
     );
 
+    // The name of a run is taken from then on, which is told before anything is paid for.
+    let server = Server::start([]);
+    let home = run.tenon_home();
+    let taken = goal(&server, "see")
+        .env("TENON_HOME", home.to_str().unwrap())
+        .args(["--yes", "--run-id", "run_00112233445566aa"])
+        .run();
+    assert!(
+        taken.assert_code(42).stderr.contains("there is a run `run_00112233445566aa` already"),
+        "{taken}"
+    );
+    assert!(server.requests().is_empty());
+
     // What was run is the file: it is valid, and gives the same by itself.
     let file = file.to_str().unwrap();
     let server = Server::start(steps());
