@@ -43,8 +43,8 @@ impl Check<'_> {
                 return None;
             }
         };
-        let taken = inner.workflow.agents.keys().find(|agent| workflow.agents.contains_key(*agent));
-        if let Some(agent) = taken {
+        let mut fits = true;
+        for agent in inner.workflow.agents.keys().filter(|agent| workflow.agents.contains_key(*agent)) {
             let message = format!(
                 "include `{}`: agent name collision with parent workflow: `{}`",
                 quoted(name),
@@ -52,9 +52,8 @@ impl Check<'_> {
             );
             let hint = "give the agent another name in one of the two documents";
             self.problems.error(Code::IncludeCollision, place, message, hint);
-            return None;
+            fits = false;
         }
-        let mut fits = true;
         for (severity, message, hint) in inputs::misfits(workflow.inputs.as_ref(), &inner, self.standing) {
             fits &= severity != Severity::Error;
             let message = format!("include `{}`: {message}", quoted(name));
