@@ -20,6 +20,7 @@ mod flow_hooks;
 mod flow_inputs;
 mod flow_journal;
 mod flow_output;
+mod flow_prepare;
 mod flow_progress;
 mod flow_resume;
 mod flow_run;

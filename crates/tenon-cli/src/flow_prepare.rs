@@ -1,0 +1,412 @@
+//! What a run of a workflow is made of, put together: its document, inputs, models, tools, limits and its place in the journal.
+//!
+//! Everything that can be wrong is found here, before the first model call. What steps are made of comes from the plan of a
+//! single run (`plan.rs`), so flags and settings mean the same. How the run goes on from here is in `flow_run.rs`.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenon_agent::{Agent, AgentTemplate, Audience, NamedModel, Stop};
+use tenon_config::{ChoiceError, Loaded, ModelFlags, Settings, choose_model};
+use tenon_core::{ErrorClass, Failure, NoClient, NoSink, Price, Rates, Secrets, Timestamp};
+use tenon_flow::{
+    Entry, FolderTools, Given, Journal, JournalError, JournalLog, JsonText, LoadedWorkflow, ModelPrice,
+    ModelWish, MoneyLimit, NewDocument, NewRun, NoLog, Past, Resumed, RowKind, RunLimits, RunSpec, Segment,
+    Spent, StepLog, StepModels, StepParts, Worktrees, unusable_tools,
+};
+use tenon_tools::SessionSource;
+use tenon_wire::Format;
+
+use crate::args::{OutputFormat, RunArgs};
+use crate::flow_command::read_document;
+use crate::flow_journal::Kept;
+use crate::flow_resume::{Changed, Continued};
+use crate::flow_run::{Prepared, Ready, Rest, Source};
+use crate::flow_usage::{Asked, Task};
+use crate::goal::{Made, Maker};
+use crate::goal_args::GoalTask;
+use crate::goal_file::PlanFile;
+use crate::model::Connections;
+use crate::plan::{AskedBy, Identity, Plan, Planned};
+use crate::session::Origin;
+use crate::stderr::Reporter;
+use crate::stdin::{self, Piped};
+use crate::telemetry::Telemetry;
+use crate::work_folder::WorkFolders;
+use crate::{
+    cli_settings, client_marks, flow_hooks, flow_inputs, flow_journal, flow_resume, money, surroundings,
+};
+
+/// Everything that can be wrong is found here, before the first model call.
+pub async fn prepare(
+    asked: &Asked,
+    source: Source,
+    mut loaded: Loaded,
+    run_id: &str,
+    around: &Surrounding<'_>,
+    warnings: &mut Vec<String>,
+    spent: &mut Spent,
+) -> Result<Ready, Failure> {
+    let started_in = surroundings::started_in();
+    let here = surroundings::collect(asked.run.cwd.as_deref());
+    // A step that was cut off goes on in the copy that it had. Not in tenon's home, where nobody may change anything.
+    let before = source.found.as_ref().and_then(|found| flow_resume::scratch(&found.given));
+    let scratch = before.unwrap_or_else(|| {
+        let name = format!("{}{}", flow_resume::SCRATCH_PREFIX, around.ids.source.next());
+        std::env::temp_dir().join(name)
+    });
+    let settings = loaded.settings.clone();
+    let mut continued = None;
+    let (document, inputs, context) = match &asked.task {
+        Task::Resume(resume) => {
+            let unknown = || flow_journal::failure(&JournalError::Unknown { id: resume.run.clone() });
+            let found = source.found.as_ref().ok_or_else(unknown)?;
+            let document = flow_resume::document(found, resume, &started_in, around.reporter)?;
+            let inputs = flow_inputs::again(&found.given.inputs, &document.flow)?;
+            let flow = Arc::clone(&document.flow);
+            continued = Some(document);
+            (Document::Read(flow), inputs, found.given.context.clone())
+        }
+        Task::Document(file) => {
+            let flow = read_document(&started_in.join(file), file, around.reporter)?;
+            let inputs = flow_inputs::read(asked, &flow, &started_in)?;
+            let context = context(asked, HasTask::Yes, around.stop, warnings).await?;
+            (Document::Read(Arc::new(flow)), inputs, context)
+        }
+        Task::Goal(task) => {
+            let home = here.tenon_home.as_deref();
+            let file = PlanFile::prepare(task, &started_in, home, &scratch, run_id)?;
+            let has_task = if task.text.is_some() { HasTask::Yes } else { HasTask::No };
+            let piped = context(asked, has_task, around.stop, warnings).await?;
+            let (goal, context) = task.apart(piped)?;
+            (Document::ToBeMade { task, goal, file }, JsonText::of(&serde_json::json!({})), context)
+        }
+    };
+    let read = match &document {
+        Document::Read(flow) => Some(flow.as_ref()),
+        Document::ToBeMade { .. } => None,
+    };
+    warnings.extend(loaded.warnings.iter().cloned());
+    if let Some(flow) = read {
+        tenon_flow::each_price(flow, &mut |model, price| {
+            // What somebody set up for this machine is stronger than what a document says, and a document than its includes.
+            loaded.settings.prices.entry(model.to_owned()).or_insert_with(|| price_of(price));
+        });
+    }
+    let mut args = asked.run.clone();
+    // Nothing of a workflow is a session.
+    args.no_session = true;
+    let max_usd = money::allowed(&args, &loaded.settings)?;
+    let mut wall_time = cli_settings::limits(&args, &loaded.settings)?.wall_time;
+    let is_forced = args.model.is_some();
+    let named = read.filter(|_| !is_forced).map(named_models).unwrap_or_default();
+    let flags = ModelFlags {
+        model: args.model.as_deref(),
+        base_url: args.base_url.as_deref(),
+        api_key_env: args.api_key_env.as_deref(),
+        auth_type: args.auth_type.as_deref(),
+    };
+    if args.replay.is_none()
+        && let Err(ChoiceError::NoCredentials { .. }) = choose_model(flags, &loaded.settings, &here.env)
+        && let Some(first) = named.first()
+    {
+        // A document that names all its models needs no default.
+        args.model = Some(first.clone());
+    }
+    let plan = Plan {
+        args: &args,
+        here: &here,
+        loaded,
+        format: if asked.format == OutputFormat::Text { Format::Text } else { Format::Json },
+        reporter: around.reporter,
+        stdin_is_terminal: false,
+        stop: around.stop,
+        ids: around.ids,
+        telemetry: around.telemetry,
+        origin: Origin::New,
+        client: Arc::new(NoClient),
+        asked: AskedBy::Client,
+        mirror: None,
+        other_models: named.clone(),
+    };
+    let mut kit = None;
+    let mcp_start = plan.loaded.settings.timeouts.mcp_start();
+    let Planned {
+        mut agent, ending, mcp, connections, recorder, own_tools, folders, subagents, memory, ..
+    } = plan.planned(warnings, &mut kit).await?;
+    let secrets = kit.map(|kit| kit.secrets).unwrap_or_default();
+    // What is listed, or planned with, has to be there by now.
+    let starting = around.stop.cancel().run_until_cancelled(mcp.ready(mcp_start)).await;
+    starting.iter().flatten().for_each(|warning| around.reporter.warn(warning));
+    let begins = if continued.is_some() { SessionSource::Resume } else { SessionSource::Startup };
+    let checked = last_checks(read, &mut agent, &connections, &named, max_usd, begins, around.reporter);
+    let told = match checked.await {
+        Ok(told) => told,
+        Err(failure) => {
+            ending.mcp.stop().await;
+            return Err(failure);
+        }
+    };
+    let given = Given { inputs, context, kept: flow_resume::kept(&asked.run, &scratch) };
+    let all_context = [given.context.clone(), told].into_iter().flatten();
+    let context = all_context.reduce(|all, more| format!("{all}\n\n{more}"));
+    agent.audience = if asked.run.include_partial_messages { Audience::Live } else { Audience::Whole };
+    let models = ModelsOfRun { connections, default: agent.info.model.clone(), is_forced };
+    let worktrees = Worktrees {
+        folder: agent.info.cwd.clone(),
+        scratch: scratch.clone(),
+        environment: git_environment(&args, &folders),
+        work_in: work_in(Arc::clone(&folders)),
+    };
+    let registry = agent.registry.clone();
+    let parts = StepParts {
+        template: AgentTemplate::of(&agent, own_tools),
+        registry: registry.clone(),
+        models: Arc::new(models),
+        memory,
+        subagents,
+        context,
+        worktrees: Some(worktrees),
+        fail_on_denied: args.fail_on_denied,
+        trace: around.telemetry.trace(),
+        sink: around.telemetry.watch(Arc::new(NoSink)),
+        coordination: asked.coordination,
+    };
+    let (reporter, stop) = (around.reporter, around.stop.clone());
+    let planned = Rest { ending, hooks: agent.hooks, recorder, reporter, stop, scratch, _registry: registry };
+    let (flow, before) = match document {
+        Document::Read(flow) => (flow, Duration::ZERO),
+        Document::ToBeMade { task, goal, file } => {
+            let (context, format) = (parts.context.as_deref(), asked.format);
+            let (stop, reporter) = (around.stop, around.reporter);
+            let maker = Maker { task, goal: &goal, context, parts: &parts, file, format, stop, reporter };
+            let made = match maker.make(spent).await {
+                Ok(Made::Approved { file, took }) => {
+                    let flow = read_document(file.path(), file.path(), reporter);
+                    file.put_away();
+                    flow.map(|flow| (flow, took))
+                }
+                Ok(Made::Printed(document)) => return planned.without_run(document).await,
+                Err(failure) => Err(failure),
+            };
+            match made {
+                Ok((flow, took)) => (Arc::new(flow), took),
+                Err(failure) => return Err(planned.instead_of_run(failure).await),
+            }
+        }
+    };
+    wall_time = wall_time.map(|time| time.saturating_sub(before));
+    let mut spec = RunSpec::new(flow, run_id, given.inputs.clone());
+    spec.before = *spent;
+    spec.limits =
+        RunLimits { max_concurrency: asked.max_concurrency, wall_time_ms: wall_time.map(millis), max_usd };
+    // The last thing before the run, so that one that never began leaves nothing behind.
+    let keeping = Keeping { journal: source.journal, continued, given, secrets, settings: &settings };
+    match keeping.start(&spec, &parts).await {
+        Ok((log, kept)) => Ok(Ready::Run(Box::new(Prepared { spec, parts, planned, log, kept }))),
+        Err(failure) => Err(planned.instead_of_run(failure).await),
+    }
+}
+
+/// What is there whatever the document says.
+pub struct Surrounding<'a> {
+    pub stop: &'a Stop,
+    pub reporter: Reporter,
+    pub ids: &'a Identity,
+    pub telemetry: &'a Telemetry,
+}
+
+/// What is run: it is there, or a model is to write it.
+enum Document<'a> {
+    Read(Arc<LoadedWorkflow>),
+    ToBeMade { task: &'a GoalTask, goal: String, file: PlanFile },
+}
+
+/// Is it known without stdin what is to be done?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HasTask {
+    Yes,
+    No,
+}
+
+/// What a run needs to be kept.
+struct Keeping<'a> {
+    journal: Option<Journal>,
+    continued: Option<Continued>,
+    given: Given,
+    secrets: Secrets,
+    settings: &'a Settings,
+}
+
+impl Keeping<'_> {
+    /// Begins the run in the journal, or takes it up again.
+    async fn start(
+        self,
+        spec: &RunSpec,
+        parts: &StepParts,
+    ) -> Result<(Arc<dyn StepLog>, Option<Kept>), Failure> {
+        let Keeping { journal, continued, given, secrets, settings } = self;
+        let Some(journal) = journal else { return Ok((Arc::new(NoLog), None)) };
+        let failed = |error: JournalError| flow_journal::failure(&error);
+        let root = Arc::clone(&spec.workflow);
+        let id = spec.place.segments().first().map(Segment::id).unwrap_or_default();
+        let (lease, log) = match continued {
+            None => {
+                let NewDocument { name, hash, document } = flow_resume::new_document(&root)?;
+                let run = NewRun {
+                    id: id.to_owned(),
+                    name,
+                    document_hash: hash,
+                    document: secrets.hide(&document).into_owned(),
+                    inputs: secrets.hide(&given.to_json()).into_owned(),
+                    cwd: parts.template.info.cwd.display().to_string(),
+                };
+                let lease = Arc::new(journal.begin(run).await.map_err(failed)?);
+                if spec.before != Spent::default() {
+                    // What it cost to make the document is not any step's.
+                    let payload = serde_json::to_string(&spec.before).unwrap_or_default();
+                    let (key, at) = (spec.place.to_string(), Timestamp::now());
+                    let entry = Entry { key, kind: RowKind::Spent, at, payload };
+                    lease.append(vec![entry]).await.map_err(failed)?;
+                }
+                (Arc::clone(&lease), JournalLog::new(lease, root, secrets))
+            }
+            Some(Continued { instead, changed, .. }) => {
+                let (lease, stored) = journal.take(id).await.map_err(failed)?;
+                let (lease, mut past) = (Arc::new(lease), Past::of(&stored).map_err(failed)?);
+                if changed == Changed::Yes {
+                    past.fit(spec);
+                }
+                let resumed = Resumed { past, models: parts.template.models.clone(), document: instead };
+                let log = JournalLog::resume(Arc::clone(&lease), root, secrets, resumed);
+                (lease, log.await.map_err(failed)?)
+            }
+        };
+        Ok((Arc::new(log), Some(Kept::new(journal, lease, settings))))
+    }
+}
+
+/// What only the parts of a run know: tools that steps list, keys for the models they name, whether the budget can be kept, and
+/// what hooks have to say.
+async fn last_checks(
+    flow: Option<&LoadedWorkflow>,
+    agent: &mut Agent,
+    connections: &Connections,
+    named: &[String],
+    max_usd: Option<MoneyLimit>,
+    begins: SessionSource,
+    reporter: Reporter,
+) -> Result<Option<String>, Failure> {
+    if let Some(flow) = flow {
+        can_be_used(flow, agent)?;
+    }
+    for name in named {
+        connections.other(name, None).map_err(|failure| Failure {
+            message: format!("the document names the model `{name}`: {}", failure.message),
+            ..failure
+        })?;
+    }
+    let max_usd = flow.map_or(max_usd, |flow| MoneyLimit::of(max_usd, flow));
+    agent.budget = money::keep(max_usd, &agent.models)?;
+    flow_hooks::at_start(agent, begins, reporter).await
+}
+
+/// A list of tools is not a grant.
+fn can_be_used(flow: &LoadedWorkflow, agent: &Agent) -> Result<(), Failure> {
+    match unusable_tools(flow, &agent.registry, &agent.permissions).into_iter().next() {
+        None => Ok(()),
+        Some(unusable) => Err(Failure::new(
+            ErrorClass::Input,
+            format!(
+                "the step `{}` lists the tool `{}`, and {}",
+                unusable.step, unusable.tool, unusable.reason
+            ),
+        )
+        .hint(unusable.hint)),
+    }
+}
+
+/// What every step is to know: stdin, then the words after the document.
+async fn context(
+    asked: &Asked,
+    has_task: HasTask,
+    stop: &Stop,
+    warnings: &mut Vec<String>,
+) -> Result<Option<String>, Failure> {
+    let is_terminal = std::io::stdin().is_terminal();
+    // Where there is a task, stdin is something besides, as with a prompt.
+    let has_task = has_task == HasTask::Yes;
+    let patience = stdin::patience(asked.run.stdin, has_task, asked.reads_stdin, is_terminal);
+    let Piped { text, warning } = stdin::read(patience, stop).await?;
+    warnings.extend(warning);
+    let piped = text.trim_end_matches(['\n', '\r']);
+    let given = asked.context.as_deref().unwrap_or_default();
+    Ok(match (piped.trim().is_empty(), given.trim().is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(given.to_owned()),
+        (false, true) => Some(piped.to_owned()),
+        (false, false) => Some(format!("{piped}\n\n{given}")),
+    })
+}
+
+/// The models that the document's steps and agents name, each once.
+fn named_models(flow: &LoadedWorkflow) -> Vec<String> {
+    let mut names = Vec::new();
+    tenon_flow::each_model(flow, &mut |name| {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    });
+    names
+}
+
+/// The run's own model, and those that steps name.
+struct ModelsOfRun {
+    connections: Connections,
+    default: String,
+    /// `-m` holds for every step.
+    is_forced: bool,
+}
+
+impl StepModels for ModelsOfRun {
+    fn model(&self, wish: &ModelWish, retries: Option<u32>) -> Result<NamedModel, Failure> {
+        match wish.named().filter(|_| !self.is_forced) {
+            Some(name) => self.connections.other(name, retries),
+            None => Ok(NamedModel { client: self.connections.first(retries), name: self.default.clone() }),
+        }
+    }
+}
+
+fn price_of(price: &ModelPrice) -> Price {
+    let ModelPrice { input, output, cache_read, cache_write } = *price;
+    Price {
+        rates: Rates {
+            input,
+            output,
+            cache_read: cache_read.unwrap_or(input),
+            cache_write: cache_write.unwrap_or(input),
+        },
+        above: Vec::new(),
+    }
+}
+
+fn work_in(folders: Arc<WorkFolders>) -> tenon_flow::WorkIn {
+    Arc::new(move |folder: &Path| {
+        let permissions = folders.permissions_in_copy(folder)?;
+        // What there is to say about the sandbox was said when the run began.
+        let own_tools = folders.work_in(folder, &permissions, &mut Vec::new())?.own_tools;
+        Ok(FolderTools { permissions, own_tools })
+    })
+}
+
+/// What git is given: everything but keys and marks.
+fn git_environment(args: &RunArgs, folders: &WorkFolders) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    let kept = client_marks::kept_from_children(args, &folders.loaded.settings, &folders.here);
+    std::env::vars_os().filter(|(name, _)| !kept.iter().any(|kept| name == kept.as_str())).collect()
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
