@@ -38,6 +38,12 @@ pub(crate) struct Asked<'a> {
     pub quotes: Quotes,
 }
 
+impl<'a> Asked<'a> {
+    pub fn of(provider: &'a str, request: &'a Request, secrets: &'a Secrets) -> Asked<'a> {
+        Asked { provider, model: &request.model, secrets, quotes: Quotes::of(request) }
+    }
+}
+
 /// May an answer that cannot be understood be quoted? Not where it could be a payload, or what is left of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quotes {

@@ -17,11 +17,12 @@ use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request, Secret, 
 
 use crate::answer::read_answer;
 use crate::call_id::CallIds;
-use crate::delta_stream::{Out, deltas};
+use crate::delta_stream::Out;
 use crate::endpoint::shown_url;
-use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES, Quotes};
+use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
 use crate::retry_after::retry_after;
 use crate::transport::read_start;
+use crate::wire::{self, Wire};
 use crate::{Endpoint, HttpRequest, HttpResponse, Transport};
 use assemble::Assembler;
 
@@ -48,28 +49,27 @@ impl Gemini {
 
 impl ModelClient for Gemini {
     fn stream(&self, request: Request, cancel: Cancel) -> DeltaStream {
-        let server = self.server.clone();
-        deltas(cancel.clone(), move |out| async move {
-            server
-                .answer(&request, &cancel, &out)
-                .await
-                .map_err(|error| ModelError { provider: Some(server.endpoint.provider.clone()), ..error })
-        })
+        wire::stream(&self.server, request, cancel)
     }
 }
 
-impl Server {
+impl Wire for Server {
+    fn provider(&self) -> &str {
+        &self.endpoint.provider
+    }
+
     async fn answer(&self, request: &Request, cancel: &Cancel, out: &Out) -> Result<(), ModelError> {
         let provider = &self.endpoint.provider;
-        let asked =
-            Asked { provider, model: &request.model, secrets: &self.secrets, quotes: Quotes::of(request) };
+        let asked = Asked::of(provider, request, &self.secrets);
         let response = self.ask(request, cancel, &asked).await?;
         let mut assembler = Assembler::new(provider, CallIds::of(request));
         let body = stray::as_events(response.body);
         let url = shown_url(&url(&self.endpoint, &request.model));
         read_answer(body, &mut assembler, &asked, &url, self.transport.patience(), out).await
     }
+}
 
+impl Server {
     /// The answer to the request, once it is a success.
     async fn ask(
         &self,

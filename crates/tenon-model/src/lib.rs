@@ -36,6 +36,7 @@ mod retry_after;
 mod sse;
 mod token_counts;
 mod transport;
+mod wire;
 
 pub use adapt::{Adapted, MAX_DESCRIBED_SCHEMA_BYTES, Target, Undo, adapt};
 pub use anthropic::Anthropic;

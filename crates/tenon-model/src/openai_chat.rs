@@ -17,13 +17,14 @@ use tenon_core::{Cancel, DeltaStream, ModelClient, ModelError, Request, Secrets,
 use crate::adapt::{Offer, Strictness, Target, blames_schema, offers};
 use crate::answer::{Give, Next, Reader, Trouble, read_answer};
 use crate::call_id::CallIds;
-use crate::delta_stream::{Out, deltas};
+use crate::delta_stream::Out;
 use crate::endpoint::shown_url;
-use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES, Quotes};
+use crate::errors::{self, Asked, MAX_ERROR_BODY_BYTES};
 use crate::restore::Restoring;
 use crate::retry_after::retry_after;
 use crate::sse;
 use crate::transport::read_start;
+use crate::wire::{self, Wire};
 use crate::{Endpoint, HttpResponse, Transport};
 use assemble::Assembler;
 use body::{StreamOptions, Terms};
@@ -61,30 +62,25 @@ impl OpenAiChat {
 
 impl ModelClient for OpenAiChat {
     fn stream(&self, request: Request, cancel: Cancel) -> DeltaStream {
-        let server = self.server.clone();
-        deltas(cancel.clone(), move |out| async move {
-            server
-                .answer(&request, &cancel, &out)
-                .await
-                .map_err(|error| ModelError { provider: Some(server.endpoint.provider.clone()), ..error })
-        })
+        wire::stream(&self.server, request, cancel)
     }
 }
 
-impl Server {
+impl Wire for Server {
+    fn provider(&self) -> &str {
+        &self.endpoint.provider
+    }
+
     async fn answer(&self, request: &Request, cancel: &Cancel, out: &Out) -> Result<(), ModelError> {
-        let asked = Asked {
-            provider: &self.endpoint.provider,
-            model: &request.model,
-            secrets: &self.secrets,
-            quotes: Quotes::of(request),
-        };
+        let asked = Asked::of(&self.endpoint.provider, request, &self.secrets);
         let (response, offers) = self.ask(request, cancel, &asked).await?;
         let mut reader = Restoring::new(Assembler::new(CallIds::of(request)), &offers);
         let (url, patience) = (shown_url(&self.url()), self.transport.patience());
         read_answer(response.body, &mut reader, &asked, &url, patience, out).await
     }
+}
 
+impl Server {
     /// The answer to the request, once it is a success, and what the tools were offered as.
     async fn ask<'a>(
         &self,
