@@ -13,6 +13,8 @@ mod about_itself;
 mod background;
 #[path = "all/bad_input.rs"]
 mod bad_input;
+#[path = "all/bad_servers.rs"]
+mod bad_servers;
 #[path = "all/chaos.rs"]
 mod chaos;
 #[path = "all/commands.rs"]
@@ -43,6 +45,8 @@ mod driving;
 mod effort;
 #[path = "all/engine.rs"]
 mod engine;
+#[path = "all/fallbacks.rs"]
+mod fallbacks;
 #[path = "all/flag_effects.rs"]
 mod flag_effects;
 #[path = "all/flow_events.rs"]
@@ -83,7 +87,6 @@ mod hooks;
 mod layout;
 #[path = "all/left_turns.rs"]
 mod left_turns;
-#[cfg(feature = "local")]
 #[path = "all/local.rs"]
 mod local;
 #[path = "all/long_conversations.rs"]
@@ -106,6 +109,8 @@ mod money;
 mod more_tools;
 #[path = "all/output.rs"]
 mod output;
+#[path = "all/output_failures.rs"]
+mod output_failures;
 #[path = "all/partials.rs"]
 mod partials;
 #[path = "all/permission_updates.rs"]
@@ -128,6 +133,8 @@ mod result_file;
 mod rough_clients;
 #[path = "all/sandbox.rs"]
 mod sandbox;
+#[path = "all/schema_mode.rs"]
+mod schema_mode;
 #[path = "all/sdk_flags.rs"]
 mod sdk_flags;
 #[path = "all/session_answers.rs"]
@@ -152,10 +159,14 @@ mod subagents;
 mod telemetry;
 #[path = "all/tools.rs"]
 mod tools;
+#[path = "all/traces.rs"]
+mod traces;
 #[path = "all/turn_names.rs"]
 mod turn_names;
 #[path = "all/usage.rs"]
 mod usage;
+#[path = "all/which_model.rs"]
+mod which_model;
 #[path = "all/wires.rs"]
 mod wires;
 
@@ -166,6 +177,9 @@ fn tenon() -> Tenon {
     tenon_testkit::watch_lines(published_lines::check);
     Tenon::new(env!("CARGO_BIN_EXE_tenon"))
 }
+
+/// Two attempts at a request, and no wait worth mentioning.
+const IMPATIENT: &str = r#"{"retry":{"attempts":2,"baseMs":1}}"#;
 
 /// The tools that a run is offered unless something takes them away, in their order.
 const TOOLS: &[&str] = &[

@@ -6,6 +6,8 @@
 mod adapt;
 #[path = "all/adapt_prop.rs"]
 mod adapt_prop;
+#[path = "all/adapt_sent.rs"]
+mod adapt_sent;
 #[path = "all/answers.rs"]
 mod answers;
 #[path = "all/anthropic.rs"]

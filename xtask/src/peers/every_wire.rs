@@ -7,7 +7,8 @@ use crate::Failure;
 use crate::peers::workspace::{Binary, cargo_test};
 
 /// The modules that hold on every wire.
-const MODULES: [&str; 4] = ["contract::", "contract_siblings::", "output::", "partials::"];
+const MODULES: [&str; 5] =
+    ["contract::", "contract_siblings::", "output::", "output_failures::", "partials::"];
 
 pub fn run(_: &Binary) -> Result<(), Failure> {
     let mut failed = Vec::new();

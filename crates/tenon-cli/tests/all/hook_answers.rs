@@ -1,8 +1,8 @@
-//! What hooks may answer before a call, and about the final answer.
+//! What hooks may answer: before a call and after it, about a permission, at the beginning of a run and about its end.
 
 use tenon_testkit::{Run, Server, Tenon, Value, json, reply};
 
-use crate::hooks::{Called, LOG, PROJECT, USER, command, log_of, rule, settings, shell};
+use crate::hooks::{Called, LOG, PROJECT, USER, call, command, log_of, rule, settings, shell};
 use crate::output::result_of;
 use crate::tenon;
 
@@ -276,5 +276,126 @@ fn what_hooks_say_about_a_payload_is_not_shown() {
             assert!(!run.stderr.contains("424242"), "{run}");
             assert!(run.stderr.contains("not shown, it may quote the payload"), "{run}");
         }
+    }
+}
+
+#[test]
+fn a_permission_request_is_answered_by_a_hook() {
+    let answer = |decision: &str| {
+        command(&format!(
+            r#"echo '{{"hookSpecificOutput": {{"hookEventName": "PermissionRequest", "decision": {decision}}}}}'"#
+        ))
+    };
+    for (decision, told) in [
+        (r#"{"behavior": "allow"}"#, "Output: ran"),
+        (r#"{"behavior": "allow", "updatedInput": {"command": "echo changed"}}"#, "Output: changed"),
+        (r#"{"behavior": "deny", "message": "not today"}"#, "`PermissionRequest` hook refused it: not today"),
+    ] {
+        let called =
+            shell(tenon().home_file(USER, settings("PermissionRequest", answer(decision))), "echo ran");
+        assert!(called.told.contains(told), "{decision}: {}", called.told);
+    }
+    // What a rule denies is never asked about.
+    let setup = tenon()
+        .home_file(USER, settings("PermissionRequest", answer(r#"{"behavior": "allow"}"#)))
+        .args(["--exclude-tools", "Bash(echo *)"]);
+    assert!(shell(setup, "echo ran").told.contains("denied by the rule"));
+}
+
+#[test]
+fn what_hooks_say_after_a_call_reaches_the_model() {
+    let context = r#"echo '{"hookSpecificOutput": {"additionalContext": "tests are red"}}'"#;
+    for (event, script, told) in [
+        ("PostToolUse", context, "Told by hooks:\ntests are red"),
+        ("PostToolUse", "echo wrong style >&2; exit 2", "A `PostToolUse` hook objects: wrong style"),
+        ("PostToolUse", r#"echo '{"decision": "block", "reason": "r"}'"#, "hook objects: r"),
+    ] {
+        let setup = tenon().arg("--yolo").home_file(USER, settings(event, command(script)));
+        let called = shell(setup, "echo ran");
+        assert!(called.told.contains("Output: ran") && called.told.contains(told), "{}", called.told);
+        // Clients are shown the tool's words, not the hooks'.
+        assert!(!called.run.stdout.contains(told), "{}", called.run);
+    }
+    let setup = tenon().home_file(USER, settings("PostToolUseFailure", command(context)));
+    let failed = call(setup, "read_file", json!({"file_path": "none"}));
+    assert!(failed.told.contains("tests are red"), "{}", failed.told);
+    let setup = tenon().arg("--yolo").home_file(USER, settings("PostToolBatch", command(context)));
+    let batch = shell(setup, "echo ran");
+    assert!(batch.server.request(1).last_message().to_string().contains("tests are red"), "{}", batch.run);
+}
+
+#[test]
+fn the_beginning_of_a_run_may_add_and_refuse() {
+    let say = |text: &str| {
+        command(&format!(r#"echo '{{"hookSpecificOutput": {{"additionalContext": "{text}"}}}}'"#))
+    };
+    let hooks = json!({ "hooks": {
+        "SessionStart": [{ "matcher": "startup", "hooks": [say("from the start")] }, { "matcher": "resume", "hooks": [say("resumed")] }],
+        "UserPromptSubmit": rule(json!([say("from the prompt")])),
+    } });
+    let server = Server::start([reply().text("Hello.")]);
+    let run = tenon().home_file(USER, hooks.to_string()).server(&server).args(["-p", "Hi."]).run();
+    run.assert_code(0);
+    let asked = server.request(0).user_text();
+    assert!(asked.starts_with("Hi.") && asked.contains("from the start\n\nfrom the prompt"), "{asked}");
+    assert!(!asked.contains("resumed"), "{asked}");
+
+    let server = Server::start([]);
+    let run = tenon()
+        .home_file(USER, settings("UserPromptSubmit", command("echo it names a customer >&2; exit 2")))
+        .server(&server)
+        .args(["-p", "Hi.", "-o", "json"])
+        .run();
+    run.assert_code(1);
+    let error = result_of(&run)["error"].clone();
+    assert_eq!(error["class"], "refused");
+    assert_eq!(error["message"], "a `UserPromptSubmit` hook refused the prompt: it names a customer");
+}
+
+#[test]
+fn a_hook_ends_the_run() {
+    for event in ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch"] {
+        let stop = command(r#"echo '{"continue": false, "stopReason": "enough"}'"#);
+        let server = Server::start([
+            reply().call("c1", "run_shell_command", json!({"command": "echo ran > ran"})),
+            reply().text("Not asked."),
+        ]);
+        let run = tenon()
+            .arg("--yolo")
+            .home_file(USER, settings(event, stop))
+            .server(&server)
+            .args(["-p", "Go.", "-o", "json"])
+            .run();
+        run.assert_code(1);
+        let error = result_of(&run)["error"].clone();
+        assert_eq!(error["class"], "refused", "{run}");
+        assert_eq!(error["message"], format!("a `{event}` hook stopped the run: enough"));
+        assert!(server.requests().len() <= 1, "{event}: {run}");
+        assert_eq!(run.workspace().join("ran").exists(), event.starts_with("Post"), "{event}");
+    }
+}
+
+#[test]
+fn a_stop_hook_sends_the_model_back_to_work_until_the_cap() {
+    let server = Server::start([reply().text("Done?"), reply().text("Done??"), reply().text("Done!")]);
+    let script = format!(r#"{LOG}; [ "$(wc -l < log)" -gt 2 ] || {{ echo "run the tests" >&2; exit 2; }}"#);
+    let run =
+        tenon().home_file(USER, settings("Stop", command(&script))).server(&server).args(["-p", "Go."]).run();
+    run.assert_code(0);
+    assert_eq!(run.stdout, "Done!\n");
+    let asked = server.request(1).last_message().to_string();
+    assert!(asked.contains("A `Stop` hook does not let you stop yet: run the tests"), "{asked}");
+    let active: Vec<Value> = log_of(&run).iter().map(|line| line["stop_hook_active"].clone()).collect();
+    assert_eq!(active, [false, true, true]);
+
+    let mut with_cap: Value =
+        serde_json::from_str(&settings("Stop", command("echo never >&2; exit 2"))).unwrap();
+    for cap in [0, 2] {
+        with_cap["stopHookBlockingCap"] = json!(cap);
+        let server = Server::start((0..=cap).map(|_| reply().text("Done.")));
+        let run = tenon().home_file(USER, with_cap.to_string()).server(&server).args(["-p", "Go."]).run();
+        run.assert_code(0);
+        server.assert_script_done();
+        assert!(run.stderr.contains(&format!("after {cap} times (`stopHookBlockingCap`)")), "{run}");
     }
 }

@@ -6,11 +6,9 @@
 use tenon_testkit::{Captured, Reply, Run, Server, Value, Wire, json, reply};
 
 use super::output::{SCHEMA, result_of};
-use super::tenon;
+use super::{IMPATIENT, tenon};
 
 const TOOL: &str = "structured_output";
-/// Two attempts, and no wait worth mentioning.
-const IMPATIENT: &str = r#"{"retry":{"attempts":2,"baseMs":1}}"#;
 
 /// A script on one wire, played to its end.
 struct Played {
