@@ -4,8 +4,7 @@
 import { createSdkMcpServer, query, tool } from '@anthropic-ai/claude-agent-sdk';
 import { z } from 'zod';
 
-const [binary, places] = [process.argv[2], JSON.parse(process.argv[3])];
-const LIMIT_MS = 60_000;
+import { binary, conversation, perform, permission, places, textsOf } from './sdk_common.mjs';
 
 const options = (name, more = {}) => ({
   pathToClaudeCodeExecutable: binary,
@@ -28,50 +27,14 @@ const outcome = (seen) => {
   return { result, is_error, subtype, structured: structured_output, denials: permission_denials };
 };
 
-const texts = (seen) =>
-  seen
-    .filter(({ type }) => type === 'assistant')
-    .flatMap(({ message }) => message.content)
-    .filter(({ type }) => type === 'text')
-    .map(({ text }) => text);
+const texts = (seen) => textsOf(seen.filter(({ type }) => type === 'assistant'));
 
 const deltas = (seen) =>
   seen
     .filter(({ type, event }) => type === 'stream_event' && event.type === 'content_block_delta')
     .map(({ event }) => event.delta.text);
 
-/** Turns that are begun one after the other, each when the one before it has its result. */
-function conversation() {
-  const waiting = [];
-  let wake = () => {};
-  let ended = false;
-  return {
-    say(content) {
-      waiting.push({ type: 'user', session_id: '', message: { role: 'user', content }, parent_tool_use_id: null });
-      wake();
-    },
-    end() {
-      ended = true;
-      wake();
-    },
-    async *[Symbol.asyncIterator]() {
-      for (;;) {
-        while (waiting.length > 0) yield waiting.shift();
-        if (ended) return;
-        await new Promise((resolve) => (wake = resolve));
-      }
-    },
-  };
-}
-
-async function permission(name, decide) {
-  const asked = [];
-  const canUseTool = async (tool, input) => {
-    asked.push({ tool, input });
-    return decide(input);
-  };
-  return { ...outcome(await ask(name, { canUseTool })), asked };
-}
+const decided = (name, decide) => permission(async (more) => outcome(await ask(name, more)), decide);
 
 const scenarios = {
   async query(name) {
@@ -102,10 +65,10 @@ const scenarios = {
     return { results };
   },
 
-  allowed: (name) => permission(name, async (updatedInput) => ({ behavior: 'allow', updatedInput })),
+  allowed: (name) => decided(name, async (updatedInput) => ({ behavior: 'allow', updatedInput })),
   changed: (name) =>
-    permission(name, async (input) => ({ behavior: 'allow', updatedInput: { ...input, content: 'changed\n' } })),
-  denied: (name) => permission(name, async () => ({ behavior: 'deny', message: 'not today' })),
+    decided(name, async (input) => ({ behavior: 'allow', updatedInput: { ...input, content: 'changed\n' } })),
+  denied: (name) => decided(name, async () => ({ behavior: 'deny', message: 'not today' })),
 
   async interrupt(name) {
     const talk = conversation();
@@ -167,15 +130,4 @@ const scenarios = {
   },
 };
 
-const late = (name) =>
-  new Promise((_, reject) => setTimeout(() => reject(new Error(`${name} took too long`)), LIMIT_MS).unref());
-
-for (const [name, scenario] of Object.entries(scenarios)) {
-  let saw;
-  try {
-    saw = await Promise.race([scenario(name), late(name)]);
-  } catch (error) {
-    saw = { raised: String(error?.message ?? error) };
-  }
-  console.log(`saw ${JSON.stringify({ name, saw })}`);
-}
+await perform(scenarios);

@@ -12,8 +12,7 @@ import {
 } from '@qwen-code/sdk';
 import { z } from 'zod';
 
-const [binary, places] = [process.argv[2], JSON.parse(process.argv[3])];
-const LIMIT_MS = 60_000;
+import { binary, conversation, perform, permission, places, textsOf } from './sdk_common.mjs';
 
 const options = (name, more = {}) => ({
   pathToQwenExecutable: binary,
@@ -36,52 +35,9 @@ const outcome = (seen) => {
   return { result, is_error, subtype, turns: num_turns, denials: permission_denials };
 };
 
-const texts = (seen) =>
-  seen
-    .filter(isSDKAssistantMessage)
-    .flatMap(({ message }) => message.content)
-    .filter(({ type }) => type === 'text')
-    .map(({ text }) => text);
+const texts = (seen) => textsOf(seen.filter(isSDKAssistantMessage));
 
-const user = (content) => ({
-  type: 'user',
-  session_id: '',
-  message: { role: 'user', content },
-  parent_tool_use_id: null,
-});
-
-/** Turns that are begun one after the other, each when the one before it has its result. */
-function conversation() {
-  const waiting = [];
-  let wake = () => {};
-  let ended = false;
-  return {
-    say(content) {
-      waiting.push(user(content));
-      wake();
-    },
-    end() {
-      ended = true;
-      wake();
-    },
-    async *[Symbol.asyncIterator]() {
-      for (;;) {
-        while (waiting.length > 0) yield waiting.shift();
-        if (ended) return;
-        await new Promise((resolve) => (wake = resolve));
-      }
-    },
-  };
-}
-
-async function permission(name, decide) {
-  const asked = [];
-  const canUseTool = async (tool, input) => {
-    asked.push({ tool, input });
-    return decide(input);
-  };
-  return { ...outcome(await ask(name, { canUseTool, permissionMode: 'default' })), asked };
-}
+const decided = (name, decide) => permission(async (more) => outcome(await ask(name, { ...more, permissionMode: 'default' })), decide);
 
 const scenarios = {
   async query(name) {
@@ -104,10 +60,10 @@ const scenarios = {
     return { results };
   },
 
-  allowed: (name) => permission(name, async (updatedInput) => ({ behavior: 'allow', updatedInput })),
+  allowed: (name) => decided(name, async (updatedInput) => ({ behavior: 'allow', updatedInput })),
   changed: (name) =>
-    permission(name, async (input) => ({ behavior: 'allow', updatedInput: { ...input, content: 'changed\n' } })),
-  denied: (name) => permission(name, async () => ({ behavior: 'deny', message: 'not today' })),
+    decided(name, async (input) => ({ behavior: 'allow', updatedInput: { ...input, content: 'changed\n' } })),
+  denied: (name) => decided(name, async () => ({ behavior: 'deny', message: 'not today' })),
 
   async interrupt(name) {
     const talk = conversation();
@@ -197,15 +153,4 @@ const scenarios = {
   },
 };
 
-const late = (name) =>
-  new Promise((_, reject) => setTimeout(() => reject(new Error(`${name} took too long`)), LIMIT_MS).unref());
-
-for (const [name, scenario] of Object.entries(scenarios)) {
-  let saw;
-  try {
-    saw = await Promise.race([scenario(name), late(name)]);
-  } catch (error) {
-    saw = { raised: String(error?.message ?? error) };
-  }
-  console.log(`saw ${JSON.stringify({ name, saw })}`);
-}
+await perform(scenarios);

@@ -1,5 +1,5 @@
 //! Whoever drives the run, for questions that are asked within it: what an answer changes about permissions holds
-//! from that answer on.
+//! from that answer on. What is worth a warning meanwhile is kept here for the result.
 //!
 //! What a change does is `tenon-tools/src/permission/changes.rs`. What cannot be done is told with the result, and the
 //! answer itself stands.
@@ -62,7 +62,8 @@ impl Granted {
         }
     }
 
-    fn warn(&self, message: String) {
+    /// Said at once, and once more with the result.
+    pub fn warn(&self, message: String) {
         self.emitter.emit(EventKind::Warning { message: message.clone() });
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(message);
     }
@@ -92,6 +93,10 @@ impl Client for Granted {
         cancel: Cancel,
     ) -> BoxFut<'_, Result<JsonRpc, ClientError>> {
         self.client.mcp(server, message, cancel)
+    }
+
+    fn unusable_answer(&self, why: String) {
+        self.client.unusable_answer(why);
     }
 
     fn can_be_asked(&self) -> bool {

@@ -3,7 +3,7 @@
 //! Which hooks there are and how they are run is `tenon-tools`' business (`hooks.rs`). Here stands what their
 //! decisions mean: a call that is refused, arguments that are judged again, a model that is sent back to work.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tenon_core::{
@@ -91,6 +91,10 @@ impl Run<'_> {
             return Ok(step.clone());
         }
         let decision = self.fire(HookInput::PreToolUse(hooked(call, None))).await?;
+        // A guard that was stopped with the run has refused nothing.
+        if self.agent.stop.cancel().is_cancelled() {
+            return Err(self.agent.stop.failure());
+        }
         if let Some(context) = decision.context {
             self.hook_contexts.push((call.id.clone(), context));
         }
@@ -307,7 +311,12 @@ impl Run<'_> {
 
     async fn ask_hooks(&self, input: &HookInput) -> HookDecision {
         let cancel = self.agent.stop.cancel().child_token();
-        self.agent.hooks.fire(input, &context(self.agent, &self.emitter, cancel)).await
+        let (emitter, client) = (Arc::clone(&self.emitter), Arc::clone(&self.client));
+        let tell = move |kind| match kind {
+            EventKind::Warning { message } => client.warn(message),
+            kind => emitter.emit(kind),
+        };
+        self.agent.hooks.fire(input, &context(self.agent, cancel, Arc::new(tell))).await
     }
 
     fn stop_after(&mut self, event: HookEvent, stop: Option<String>) {
@@ -317,15 +326,16 @@ impl Run<'_> {
     }
 
     fn warn(&self, message: String) {
-        self.emitter.emit(EventKind::Warning { message });
+        self.client.warn(message);
     }
 }
 
-/// The run is over: hooks are told how it ended. They cannot change that any more.
+/// The run is over: hooks are told how it ended. They cannot change that any more. What went wrong with them is told at
+/// once, and is part of the outcome.
 pub(crate) async fn hooks_at_end(
     agent: &Agent,
     emitter: &Arc<Emitter>,
-    outcome: &Outcome,
+    outcome: &mut Outcome,
     last_words: String,
 ) {
     let (reason, failure) = match &outcome.ending {
@@ -346,8 +356,16 @@ pub(crate) async fn hooks_at_end(
     if agent.session_end == SessionEnd::Here {
         inputs.push(HookInput::SessionEnd { reason });
     }
+    let warnings = Arc::new(Mutex::new(Vec::new()));
+    let (told, speaking) = (Arc::clone(&warnings), Arc::clone(emitter));
+    let tell_all = move |kind: EventKind| {
+        if let EventKind::Warning { message } = &kind {
+            told.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
+        }
+        speaking.emit(kind);
+    };
     // The run's own token may have fallen; these have one of their own, and little time once it has.
-    let ctx = context(agent, emitter, Cancel::new());
+    let ctx = context(agent, Cancel::new(), Arc::new(tell_all));
     let tell = async {
         for input in inputs {
             agent.hooks.fire(&input, &ctx).await;
@@ -361,16 +379,16 @@ pub(crate) async fn hooks_at_end(
         () = tell => {}
         () = async { stopped.cancelled().await; tokio::time::sleep(LAST_HOOKS).await } => {}
     }
+    outcome.warnings.append(&mut warnings.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-fn context(agent: &Agent, emitter: &Arc<Emitter>, cancel: Cancel) -> HookCtx {
-    let emitter = Arc::clone(emitter);
+fn context(agent: &Agent, cancel: Cancel, tell: Arc<dyn Fn(EventKind) + Send + Sync>) -> HookCtx {
     HookCtx {
         cancel,
         client: Arc::clone(&agent.client),
         permission_mode: agent.permissions.mode().name(),
         trace: agent.trace.clone(),
-        tell: Arc::new(move |kind| emitter.emit(kind)),
+        tell,
     }
 }
 

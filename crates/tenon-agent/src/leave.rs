@@ -9,7 +9,10 @@
 //! Calls without a result get an honest word in any case. The same is done with what was recorded when a session is
 //! resumed (`tenon-session/src/story.rs`); the sentences are in `history.rs`.
 
-use tenon_core::{Ending, ErrorClass, Failure, Message, Role, ToolResult, TurnRecord};
+use tenon_core::{
+    Ending, ErrorClass, EventKind, Failure, Message, Part, Role, ToolCall, ToolErrorKind, ToolReport,
+    ToolResult, TurnRecord,
+};
 
 use crate::history::{Unfinished, close_calls, stopped_note, tell};
 use crate::run_state::{Batch, Run};
@@ -48,13 +51,41 @@ impl Run<'_> {
         (!nothing).then_some(TurnRecord::Stopped { closed, said, note })
     }
 
-    /// A run that was stopped may have left calls without an answer.
+    /// A run that was stopped may have left calls without an answer. Whoever saw them begin, or wait, sees their end.
     fn close_batch(&mut self) -> Vec<ToolResult> {
-        let Batch { begun, results } = std::mem::take(&mut self.batch);
-        close_calls(&mut self.history, results, |call| match begun.contains(&call.id) {
+        let Batch { begun, results, of_client } = std::mem::take(&mut self.batch);
+        let unfinished = |call: &ToolCall| match begun.contains(&call.id) {
             true => Unfinished::MayHaveRun,
             false => Unfinished::NeverBegun,
-        })
+        };
+        if !of_client.is_empty() {
+            // Told as the others are, and kept by nobody.
+            let parts = of_client.iter().cloned().map(Part::ToolCall).collect();
+            let mut asked = vec![Message { role: Role::Assistant, parts }];
+            let closed = close_calls(&mut asked, results, unfinished);
+            self.tell_unfinished(&of_client, &closed);
+            return Vec::new();
+        }
+        let calls: Vec<ToolCall> =
+            self.history.last().map(|last| last.tool_calls().cloned().collect()).unwrap_or_default();
+        let closed = close_calls(&mut self.history, results, unfinished);
+        self.tell_unfinished(&calls, &closed);
+        closed
+    }
+
+    fn tell_unfinished(&self, calls: &[ToolCall], closed: &[ToolResult]) {
+        for result in closed {
+            self.emitter.emit(EventKind::ToolFinished(ToolReport {
+                call_id: result.call_id.clone(),
+                name: result.name.clone(),
+                terminal: calls.iter().any(|call| call.id == result.call_id && call.terminal),
+                content: result.content.clone(),
+                drawing: None,
+                stored: None,
+                error: Some(ToolErrorKind::Cancelled),
+                duration_ms: 0,
+            }));
+        }
     }
 
     /// Whether the same would come of asking again. After an interruption, a limit, a bad connection or a server's

@@ -13,6 +13,7 @@ mod agent;
 mod agent_type;
 mod ask;
 mod carry_out;
+mod client_calls;
 mod compact;
 mod compress;
 mod context;
@@ -45,6 +46,7 @@ mod turn_loop;
 
 pub use agent::{Agent, Audience, Deliver};
 pub use agent_type::{AgentType, ToolChoices};
+pub use client_calls::run_calls;
 pub use compress::compress;
 pub use context::estimate_tokens;
 pub use drain::{Background, DEFAULT_WAIT};

@@ -200,11 +200,15 @@ impl Run<'_> {
                         }
                     }
                     PermissionReply::Deny { message } => Ok(self.denied(call, &message, Some(hint))),
-                    PermissionReply::CarriedOut { content } => {
+                    PermissionReply::CarriedOut(result) => {
                         self.agent.limits.before_tool_call(self.agent.lineage.tool_calls())?;
                         self.begin_call(call, Decision::Accept).await?;
-                        Ok(Done::at_once(ToolOutcome::ok(content)))
+                        Ok(Done::at_once(match result {
+                            Ok(content) => ToolOutcome::ok(content),
+                            Err(message) => ToolOutcome::error(ToolErrorKind::Failed, message),
+                        }))
                     }
+                    PermissionReply::Withdrawn => Err(self.agent.stop.failure()),
                 }
             }
             Step::Refuse(Refusal::Denied { reason, hint }) => Ok(self.denied(call, reason, hint.as_deref())),

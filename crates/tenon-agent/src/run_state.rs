@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tenon_core::{
     Ending, ErrorClass, EventKind, Failure, Message, Metrics, Origin, Outcome, PermissionDenial, Role,
-    StructuredError, ToolResult, ToolSpec, TurnRecord,
+    StructuredError, ToolCall, ToolResult, ToolSpec, TurnRecord,
 };
 
 use crate::compact::Compactions;
@@ -80,6 +80,8 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Batch {
     pub(crate) begun: HashSet<String>,
     pub(crate) results: Vec<ToolResult>,
+    /// All of them, when the client asked for them: the conversation does not know of them.
+    pub(crate) of_client: Vec<ToolCall>,
 }
 
 impl<'a> Run<'a> {

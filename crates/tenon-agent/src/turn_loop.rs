@@ -27,8 +27,21 @@ pub struct Ended {
     pub history: Vec<Message>,
 }
 
+/// What there is to do.
+pub(crate) enum Work {
+    /// The model is asked this, or goes on where the conversation ends.
+    Ask(Option<Message>),
+    /// These calls are made, and nobody is asked.
+    Calls(Vec<ToolCall>),
+}
+
 /// Runs the agent to its outcome. The last event is always `RunFinished`.
 pub async fn run(mut agent: Agent, sink: Arc<dyn EventSink>) -> Ended {
+    let work = Work::Ask(agent.prompt.take());
+    run_work(agent, work, sink).await
+}
+
+pub(crate) async fn run_work(mut agent: Agent, work: Work, sink: Arc<dyn EventSink>) -> Ended {
     let started = Instant::now();
     let parent = agent.lineage.call_id().map(str::to_owned);
     let emitter = Arc::new(Emitter::new(sink, Arc::clone(&agent.ids), parent));
@@ -36,17 +49,17 @@ pub async fn run(mut agent: Agent, sink: Arc<dyn EventSink>) -> Ended {
     tracing::info!(session = %agent.info.session_id, model = agent.info.model, depth = agent.lineage.depth(), "run begins");
     emitter.emit(EventKind::RunStarted(Box::new(agent.info.clone())));
     let history = std::mem::take(&mut agent.history);
-    let prompt = agent.prompt.take();
-    if let Some(prompt) = &prompt {
+    if let Work::Ask(Some(prompt)) = &work {
         emitter.emit(EventKind::UserMessage { text: prompt.text(), origin: Origin::Prompt });
     }
     let mut run = Run::new(&agent, Arc::clone(&emitter), history);
-    let ending = run.drive_until_stopped(prompt).await;
+    let ending = run.drive_until_stopped(work).await;
     run.put_away(&ending).await;
     let last_words = run.last_words();
     let history = run.leave(&ending).await;
-    let outcome = Arc::new(run.outcome(ending, millis_since(started)));
-    hooks_at_end(&agent, &emitter, &outcome, last_words).await;
+    let mut outcome = run.outcome(ending, millis_since(started));
+    hooks_at_end(&agent, &emitter, &mut outcome, last_words).await;
+    let outcome = Arc::new(outcome);
     tracing::info!(
         exit_code = outcome.exit_code(),
         turns = outcome.turns,
@@ -58,14 +71,19 @@ pub async fn run(mut agent: Agent, sink: Arc<dyn EventSink>) -> Ended {
 }
 
 impl Run<'_> {
-    async fn drive_until_stopped(&mut self, prompt: Option<Message>) -> Ending {
+    async fn drive_until_stopped(&mut self, work: Work) -> Ending {
         let stop = self.agent.stop.clone();
         let wall_time = self.agent.limits.wall_time;
         let heartbeat = self.agent.heartbeat;
         let emitter = Arc::clone(&self.emitter);
         let background = self.agent.background.clone();
         let set_by = self.agent.limits.wall_time_set_by;
-        let drive = self.drive(prompt);
+        let drive = async {
+            match work {
+                Work::Ask(prompt) => self.drive(prompt).await,
+                Work::Calls(calls) => self.drive_calls(calls).await,
+            }
+        };
         let deadline = sleep_or_never(wall_time);
         tokio::pin!(drive, deadline);
         loop {

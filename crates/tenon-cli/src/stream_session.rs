@@ -51,11 +51,8 @@ impl Connection {
         settings: Option<&Settings>,
     ) -> Connection {
         let timeouts = settings.map(|settings| settings.timeouts).unwrap_or_default();
-        let deadlines = Deadlines {
-            can_use_tool: timeouts.can_use_tool(),
-            hook_callback: timeouts.hook_callback(),
-            mcp_message: timeouts.mcp_message(),
-        };
+        let deadlines =
+            Deadlines { can_use_tool: timeouts.can_use_tool(), mcp_message: timeouts.mcp_message() };
         let replies = Replies::new(dialect, session);
         let peer = Arc::new(Peer::new(replies.clone(), Arc::clone(&lines), Arc::clone(ids), deadlines));
         Connection { peer, replies, lines }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tenon_core::{
     BoxFut, Cancel, Client, ClientError, ErrorClass, Failure, HookCall, HookReply, JsonRpc, NoClient, NoSink,
-    PermissionAsk, PermissionReply, Tool, ToolCtx,
+    PermissionAsk, PermissionReply, Tool, ToolCtx, ToolErrorKind,
 };
 use tenon_session::permission_reply;
 use tenon_tools::{McpTools, mcp_server_word};
@@ -134,6 +134,10 @@ impl Client for Asked {
     ) -> BoxFut<'_, Result<JsonRpc, ClientError>> {
         self.driver.mcp(server, message, cancel)
     }
+
+    fn unusable_answer(&self, why: String) {
+        self.driver.unusable_answer(why);
+    }
 }
 
 /// How long it may take is the limit for calls of MCP tools.
@@ -150,6 +154,9 @@ async fn ask_tool(tool: &dyn Tool, name: &str, ask: &PermissionAsk, cancel: Canc
         trace: None,
     };
     let outcome = tool.call(ctx, question).await;
+    if outcome.error == Some(ToolErrorKind::Cancelled) {
+        return PermissionReply::Withdrawn;
+    }
     if outcome.error.is_some() {
         return denied(name, &format!("failed: {}", outcome.content.trim()), ask);
     }

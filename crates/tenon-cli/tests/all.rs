@@ -157,6 +157,8 @@ mod stream_sessions;
 mod subagents;
 #[path = "all/telemetry.rs"]
 mod telemetry;
+#[path = "all/tool_requests.rs"]
+mod tool_requests;
 #[path = "all/tools.rs"]
 mod tools;
 #[path = "all/traces.rs"]
@@ -174,7 +176,7 @@ use tenon_testkit::{Tenon, Wire};
 
 /// The binary under test, in a folder and a home of its own.
 fn tenon() -> Tenon {
-    tenon_testkit::watch_lines(published_lines::check);
+    tenon_testkit::watch_lines(published_lines::check, published_lines::check_read);
     Tenon::new(env!("CARGO_BIN_EXE_tenon"))
 }
 

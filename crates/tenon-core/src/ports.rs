@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -54,6 +55,8 @@ pub trait Client: Send + Sync {
     fn hook(&self, call: HookCall, cancel: Cancel) -> BoxFut<'_, Result<HookReply, ClientError>>;
     fn mcp(&self, server: &str, message: JsonRpc, cancel: Cancel)
     -> BoxFut<'_, Result<JsonRpc, ClientError>>;
+    /// An answer of its own cannot be used, for a client that is told what went wrong between the two.
+    fn unusable_answer(&self, _why: String) {}
     /// Somebody is there who can answer questions.
     fn can_be_asked(&self) -> bool {
         false
@@ -79,10 +82,10 @@ pub enum PermissionReply {
     Deny {
         message: String,
     },
-    /// Whoever was asked carried the call out; this is what came of it.
-    CarriedOut {
-        content: String,
-    },
+    /// Whoever was asked carried the call out; this is what came of it, or how it failed.
+    CarriedOut(Result<String, String>),
+    /// The run was stopped before anybody answered: the call is neither allowed nor denied.
+    Withdrawn,
 }
 
 impl PermissionReply {
@@ -97,6 +100,8 @@ pub struct HookCall {
     pub callback_id: String,
     pub input: Value,
     pub tool_use_id: Option<String>,
+    /// How long the answer may take: [`ClientError::TimedOut`] after that.
+    pub at_most: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +116,8 @@ pub enum ClientError {
     Absent,
     #[error("the client did not answer in time")]
     TimedOut,
+    #[error("the run was stopped")]
+    Stopped,
     #[error("{0}")]
     Refused(String),
 }

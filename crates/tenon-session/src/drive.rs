@@ -15,7 +15,7 @@ use std::time::Duration;
 use tenon_agent::{Agent, Background, Emitter, Ended, Stop};
 use tenon_core::{
     ApprovalMode, BoxFut, Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Message, Outcome,
-    Part, RunInfo, Signal, Timestamp,
+    Part, RunInfo, Signal, Timestamp, ToolCall,
 };
 use tenon_wire::input::{
     Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, Turn, TurnOrigin,
@@ -24,14 +24,12 @@ use tenon_wire::input::{
 use tenon_wire::{Cancelled, Replies};
 use tokio::sync::mpsc;
 
+use crate::client_result::result_of_client;
 use crate::later::{Answer, Later};
 use crate::starting::{Asked, MakeTeller, Said, Starting};
 use crate::turn_ids::TurnIds;
 use crate::waits::{listen, next_line};
 use crate::{CommandAnswer, ControlChannel, Lines, Peer, Teller};
-
-/// What a client may put into the model's context as the result of a call: about 8,000 tokens.
-const MAX_CLIENT_RESULT_CHARS: usize = 32_000;
 
 /// What a client calls a session that it has no name for yet.
 const NEW_SESSION: &str = "_new";
@@ -291,12 +289,13 @@ impl<H: Host> Session<H> {
         let named = turn.prompt_id.as_deref();
         match &turn.origin {
             TurnOrigin::ToolResponse { call_id } => {
-                if !self.peer.carried_out(call_id, told_by_client(&turn.parts)) {
+                if !self.peer.carried_out(call_id, result_of_client(&turn.parts)) {
                     self.input_error(number, named, &format!("no call `{call_id}` waits for an answer"));
                 }
             }
             TurnOrigin::User | TurnOrigin::System => {
                 let is_blank = turn.command.is_none()
+                    && turn.calls.is_empty()
                     && turn.preamble.is_none()
                     && !turn.continuation
                     && turn
@@ -380,6 +379,7 @@ impl<H: Host> Session<H> {
             }
             Commanded::Compress { command, instructions } => Asked::Compress(command, instructions),
             Commanded::Say(said) => Asked::Words(said),
+            Commanded::NotACommand if !turn.calls.is_empty() => Asked::Calls(self.client_calls(&mut turn)),
             Commanded::NotACommand if turn.continuation && turn.parts.is_empty() => Asked::Continuation,
             Commanded::NotACommand => {
                 let said = Said { parts: turn.parts.clone(), told: None, warnings: Vec::new() };
@@ -412,6 +412,20 @@ impl<H: Host> Session<H> {
         };
         let run = Box::pin(starting.run());
         Some(Running { stop, prompt_id, named, cancels: Vec::new(), taken_back: Vec::new(), run })
+    }
+
+    /// The calls that a turn asks for, each with an id.
+    fn client_calls(&self, turn: &mut Turn) -> Vec<ToolCall> {
+        let calls = std::mem::take(&mut turn.calls).into_iter();
+        calls
+            .map(|call| ToolCall {
+                id: call.call_id.unwrap_or_else(|| format!("client-{}", self.ids.next())),
+                name: call.tool,
+                arguments: serde_json::Value::Object(call.args).to_string(),
+                terminal: false,
+                native: None,
+            })
+            .collect()
     }
 
     /// The files that a turn brings along.
@@ -480,21 +494,6 @@ impl<H: Host> Session<H> {
 
     fn input_error(&self, number: u64, prompt_id: Option<&str>, message: &str) {
         self.lines.line(self.replies.input_error(self.ids.next(), number, prompt_id, message));
-    }
-}
-
-/// What came of a call that the client carried out, as the model is told it.
-fn told_by_client(parts: &[InputPart]) -> String {
-    let texts = parts.iter().map(|part| match part {
-        InputPart::Text(text) => text.clone(),
-        InputPart::FunctionResponse { response: serde_json::Value::String(text), .. } => text.clone(),
-        InputPart::FunctionResponse { response, .. } => response.to_string(),
-        InputPart::File(_) => "(a file, which cannot be the result of a call)".to_owned(),
-    });
-    let text = texts.collect::<Vec<_>>().join("\n");
-    match text.char_indices().nth(MAX_CLIENT_RESULT_CHARS) {
-        None => text,
-        Some((end, _)) => format!("{}\n[… the rest was left out …]", &text[..end]),
     }
 }
 

@@ -9,6 +9,7 @@
 //! stores went through `redact()`.
 
 mod chats;
+mod client_result;
 mod commands;
 mod control;
 mod drive;

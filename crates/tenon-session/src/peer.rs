@@ -33,14 +33,10 @@ pub trait Lines: Send + Sync {
     }
 }
 
-/// The key under which the result of a call comes instead of a permission.
-const CARRIED_OUT: &str = "tool_response";
-
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
     pub can_use_tool: Duration,
-    pub hook_callback: Duration,
     pub mcp_message: Duration,
 }
 
@@ -50,9 +46,32 @@ pub struct Peer {
     state: Mutex<State>,
 }
 
+/// How a question is answered.
+enum Answered {
+    Said(Result<Value, String>),
+    /// The call that it is about was carried out instead, or that was tried.
+    CarriedOut(Result<String, String>),
+}
+
+/// An answer that is one.
+enum Told {
+    Value(Value),
+    CarriedOut(Result<String, String>),
+}
+
+impl Told {
+    /// Only a question about a call can be answered by carrying it out.
+    fn value(self) -> Value {
+        match self {
+            Told::Value(value) => value,
+            Told::CarriedOut(_) => Value::Null,
+        }
+    }
+}
+
 /// A question that waits for its answer.
 struct Waiting {
-    answer: oneshot::Sender<Result<Value, String>>,
+    answer: oneshot::Sender<Answered>,
     /// The call that it is about, when it may be carried out by the client.
     call_id: Option<String>,
 }
@@ -99,22 +118,20 @@ impl Peer {
     /// An answer has come. Whether anybody waited for it.
     pub fn answer(&self, id: &str, reply: Result<Value, String>) -> bool {
         let waiting = self.state().pending.remove(id);
-        let is_wanted = waiting.is_some_and(|waiting| waiting.answer.send(reply).is_ok());
+        let is_wanted = waiting.is_some_and(|waiting| waiting.answer.send(Answered::Said(reply)).is_ok());
         if !is_wanted {
             self.lines.control_error(format!("an answer to `{id}` came too late, or nobody asked"));
         }
         is_wanted
     }
 
-    /// The client carried out a call that it was asked about. Whether there was one.
-    pub fn carried_out(&self, call_id: &str, content: String) -> bool {
+    /// The client carried out a call that it was asked about, or tried to. Whether there was one.
+    pub fn carried_out(&self, call_id: &str, result: Result<String, String>) -> bool {
         let mut state = self.state();
         let of_call = |waiting: &Waiting| waiting.call_id.as_deref() == Some(call_id);
         let id = state.pending.iter().find(|(_, waiting)| of_call(waiting)).map(|(id, _)| id.clone());
         let waiting = id.and_then(|id| state.pending.remove(&id));
-        let mut answer = serde_json::Map::new();
-        answer.insert(CARRIED_OUT.to_owned(), Value::String(content));
-        waiting.is_some_and(|waiting| waiting.answer.send(Ok(Value::Object(answer))).is_ok())
+        waiting.is_some_and(|waiting| waiting.answer.send(Answered::CarriedOut(result)).is_ok())
     }
 
     /// No more answers will come: what waits is answered with that, and nothing more is asked.
@@ -127,9 +144,13 @@ impl Peer {
     async fn ask(
         &self,
         question: Question<'_>,
-        deadline: fn(&Deadlines) -> Duration,
+        deadline: impl FnOnce(&Deadlines) -> Duration,
         cancel: Cancel,
-    ) -> Result<Value, ClientError> {
+    ) -> Result<Told, ClientError> {
+        // What is no longer wanted is not asked.
+        if cancel.is_cancelled() {
+            return Err(ClientError::Stopped);
+        }
         let id = self.ids.next().to_string();
         let (sender, receiver) = oneshot::channel();
         let (line, wait) = {
@@ -153,12 +174,13 @@ impl Peer {
                 self.went_wrong(&question, &id, "the client did not answer in time");
                 return Err(ClientError::TimedOut);
             }
-            () = cancel.cancelled() => return Err(ClientError::Refused("the run was stopped".to_owned())),
+            () = cancel.cancelled() => return Err(ClientError::Stopped),
         };
         drop(withdraw);
         match answer {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(message)) => {
+            Ok(Answered::Said(Ok(value))) => Ok(Told::Value(value)),
+            Ok(Answered::CarriedOut(result)) => Ok(Told::CarriedOut(result)),
+            Ok(Answered::Said(Err(message))) => {
                 self.went_wrong(&question, &id, &message);
                 Err(ClientError::Refused(message))
             }
@@ -202,15 +224,17 @@ impl Client for Peer {
         !self.state().closed
     }
 
+    fn unusable_answer(&self, why: String) {
+        self.lines.control_error(why);
+    }
+
     fn permission(&self, ask: PermissionAsk, cancel: Cancel) -> BoxFut<'_, PermissionReply> {
         Box::pin(async move {
             let question =
                 Question::CanUseTool { ask: &ask, suggestions: suggestions(&ask), update: update(&ask) };
             match self.ask(question, |deadlines| deadlines.can_use_tool, cancel).await {
-                Ok(answer) => {
-                    if let Some(Value::String(content)) = answer.get(CARRIED_OUT) {
-                        return PermissionReply::CarriedOut { content: content.clone() };
-                    }
+                Ok(Told::CarriedOut(result)) => PermissionReply::CarriedOut(result),
+                Ok(Told::Value(answer)) => {
                     if !is_clear(&answer) {
                         let call = &ask.call_id;
                         let why = format!("`can_use_tool` of `{call}`: the answer says neither yes nor no");
@@ -224,6 +248,7 @@ impl Client for Peer {
                     self.stop_if_wanted(&reply, &answer);
                     reply
                 }
+                Err(ClientError::Stopped) => PermissionReply::Withdrawn,
                 Err(error) => PermissionReply::Deny {
                     message: format!("{} (asked because {})", said(&error), ask.reason),
                 },
@@ -238,7 +263,8 @@ impl Client for Peer {
                 input: &call.input,
                 tool_use_id: call.tool_use_id.as_deref(),
             };
-            self.ask(question, |deadlines| deadlines.hook_callback, cancel).await.map(HookReply)
+            let answer = self.ask(question, |_| call.at_most, cancel).await?;
+            Ok(HookReply(answer.value()))
         })
     }
 
@@ -252,7 +278,7 @@ impl Client for Peer {
         Box::pin(async move {
             let question = Question::McpMessage { server: &server, message: &message.0 };
             let answer = self.ask(question, |deadlines| deadlines.mcp_message, cancel).await?;
-            let response = match answer {
+            let response = match answer.value() {
                 Value::Object(mut fields) => fields.remove("mcp_response"),
                 _ => None,
             };
@@ -323,6 +349,7 @@ fn said(error: &ClientError) -> String {
     match error {
         ClientError::Absent => "nobody is there to ask: the client has closed its input".to_owned(),
         ClientError::TimedOut => "the client did not answer in time".to_owned(),
+        ClientError::Stopped => "the run was stopped".to_owned(),
         ClientError::Refused(message) => format!("the client could not answer: {message}"),
     }
 }
@@ -354,7 +381,7 @@ mod tests {
     fn peer(deadline: Duration) -> (Arc<Peer>, Arc<Kept>) {
         let kept = Arc::new(Kept::default());
         let id = Id::from_random([3; 16]);
-        let deadlines = Deadlines { can_use_tool: deadline, hook_callback: deadline, mcp_message: deadline };
+        let deadlines = Deadlines { can_use_tool: deadline, mcp_message: deadline };
         let ids = Arc::new(IdSource::new(id));
         let lines = Arc::clone(&kept) as Arc<dyn Lines>;
         (Arc::new(Peer::new(Replies::new(Dialect::Qwen, id), lines, ids, deadlines)), kept)

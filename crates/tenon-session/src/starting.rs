@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tenon_agent::{Agent, Emitter, Ended, Stop};
-use tenon_core::{BoxFut, EventKind, EventSink, IdSource, Media, Message, Outcome, Part, Role};
+use tenon_core::{BoxFut, EventKind, EventSink, IdSource, Media, Message, Outcome, Part, Role, ToolCall};
 use tenon_wire::input::{Command, FileData, InputPart};
 
+use crate::client_result::is_failure;
 use crate::{CommandAnswer, Lines, Teller};
 
 /// What the model is asked. Files that the turn brings along keep their order.
@@ -26,6 +27,8 @@ pub(crate) enum Asked {
     /// The conversation goes on where it ended.
     Continuation,
     Compress(Command, Option<String>),
+    /// The client's own; the model is not asked.
+    Calls(Vec<ToolCall>),
 }
 
 pub(crate) type MakeTeller = Box<dyn Fn(Command) -> Teller + Send + Sync>;
@@ -56,6 +59,7 @@ impl Starting {
         let mut warnings = Vec::new();
         let mut prompt = None;
         let mut compress = None;
+        let mut calls = Vec::new();
         match std::mem::replace(&mut self.asked, Asked::Continuation) {
             Asked::Words(said) => {
                 let Some(said) = self.stop.cancel().run_until_cancelled(said).await else {
@@ -71,6 +75,7 @@ impl Starting {
             Asked::Compress(command, instructions) => {
                 compress = Some(((self.teller)(command), instructions));
             }
+            Asked::Calls(asked) => calls = asked,
         }
         let mut agent = self.ready.await;
         agent.history = self.history;
@@ -80,6 +85,7 @@ impl Starting {
         self.lines.next_turn(&self.prompt_id);
         match compress {
             Some((teller, instructions)) => teller.compress(agent, instructions).await,
+            None if !calls.is_empty() => tenon_agent::run_calls(agent, calls, self.sink).await,
             None => tenon_agent::run(agent, self.sink).await,
         }
     }
@@ -97,15 +103,16 @@ fn message(preamble: Option<String>, parts: Vec<InputPart>, mut files: VecDeque<
     let mut message = Message { role: Role::User, parts: Vec::with_capacity(parts.len() + 1) };
     message.parts.extend(preamble.map(|preamble| Part::Text { text: format!("{preamble}\n\n") }));
     for part in parts {
+        let how = if is_failure(&part) { "failed" } else { "answered" };
         message.parts.extend(match part {
             InputPart::Text(text) => Some(Part::Text { text }),
             InputPart::File(FileData::Inline { data, mime }) => {
                 Some(Part::Media(Media { mime, data: data.into() }))
             }
             InputPart::File(FileData::Path { .. }) => files.pop_front(),
-            InputPart::FunctionResponse { name, response } => {
+            InputPart::FunctionResponse { name, response, .. } => {
                 let name = name.as_deref().unwrap_or("the client");
-                Some(Part::Text { text: format!("{name} answered:\n{response}") })
+                Some(Part::Text { text: format!("{name} {how}:\n{response}") })
             }
         });
     }

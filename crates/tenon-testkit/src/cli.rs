@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::process::Running;
+use crate::process::{Running, seen};
 use crate::{Server, Wire};
 
 /// A hang is a failed test, never a stuck job. Far above what a run takes on a busy machine.
@@ -253,7 +253,10 @@ impl Run {
     #[track_caller]
     pub fn json_lines(&self) -> Vec<Value> {
         let parse = |line: &str| {
-            serde_json::from_str(line).unwrap_or_else(|error| panic!("not JSON ({error}): `{line}`\n{self}"))
+            let line = serde_json::from_str(line)
+                .unwrap_or_else(|error| panic!("not JSON ({error}): `{line}`\n{self}"));
+            seen(&line);
+            line
         };
         self.stdout.lines().map(parse).collect()
     }

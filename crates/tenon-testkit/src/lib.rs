@@ -19,7 +19,7 @@
 //! Start reading in `reply.rs` (what a model says), then `server.rs` (who gets which reply), `captured.rs`
 //! (what was asked), `wire.rs` (the four wires), `cli.rs` (how the binary is run). `render.rs` turns a reply
 //! into bytes (`render/` has a file for each wire), `http.rs` moves them, `chaos.rs` mangles them. `collector.rs`
-//! receives telemetry, `mcp.rs` is a server of tools, `tiny_model.rs` makes the file of a language model.
+//! receives telemetry, `strict.rs` makes a published schema less tolerant, `mcp.rs` is a server of tools, `tiny_model.rs` makes the file of a language model.
 
 #![allow(
     clippy::panic,
@@ -40,6 +40,7 @@ mod render;
 mod reply;
 mod scrub;
 mod server;
+mod strict;
 mod tiny_model;
 mod web;
 mod wire;
@@ -55,6 +56,7 @@ pub use reply::{Gate, Reply, reply};
 pub use scrub::scrub;
 pub use serde_json::{Value, json};
 pub use server::Server;
+pub use strict::strict_schema;
 pub use tiny_model::{TinyFamily, TinyFormat, TinyModel};
 pub use web::{Page, Web, WebRequest};
 pub use wire::Wire;

@@ -19,12 +19,25 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 /// How often the end of the process is looked for.
 const EXIT_POLL: Duration = Duration::from_millis(2);
 
-static WATCH: OnceLock<fn(&Value)> = OnceLock::new();
+static WATCH: OnceLock<Watch> = OnceLock::new();
 
-/// Every line that a test of this process sends as JSON is shown to this function, which panics over one that should
-/// not be. The first call counts.
-pub fn watch_lines(watch: fn(&Value)) {
-    let _ = WATCH.set(watch);
+/// Functions that panic over a line that should not be.
+struct Watch {
+    sent: fn(&Value),
+    read: fn(&Value),
+}
+
+/// Every line that a test of this process sends as JSON is shown to `sent`, and every one that it reads as such to `read`.
+/// The first call counts.
+pub fn watch_lines(sent: fn(&Value), read: fn(&Value)) {
+    let _ = WATCH.set(Watch { sent, read });
+}
+
+/// A line was read.
+pub(crate) fn seen(line: &Value) {
+    if let Some(watch) = WATCH.get() {
+        (watch.read)(line);
+    }
 }
 
 /// A signal a test sends.
@@ -79,7 +92,7 @@ impl Running {
     #[track_caller]
     pub fn write_json(&mut self, line: &Value) {
         if let Some(watch) = WATCH.get() {
-            watch(line);
+            (watch.sent)(line);
         }
         self.write(format!("{line}\n"));
     }
@@ -116,8 +129,10 @@ impl Running {
     #[track_caller]
     pub fn json(&mut self) -> Value {
         let Some(line) = self.line() else { self.fail("stdout ended where a JSON line was expected") };
-        serde_json::from_str(&line)
-            .unwrap_or_else(|error| self.fail(&format!("not JSON ({error}): `{line}`")))
+        let line = serde_json::from_str(&line)
+            .unwrap_or_else(|error| self.fail(&format!("not JSON ({error}): `{line}`")));
+        seen(&line);
+        line
     }
 
     /// Reads JSON lines up to the first that passes the test, and returns it.

@@ -22,6 +22,11 @@ impl Refusal {
         Refusal::new(ToolErrorKind::InvalidArguments, message)
     }
 
+    /// The run was stopped before the call had come to anything.
+    pub fn stopped() -> Refusal {
+        Refusal::new(ToolErrorKind::Cancelled, "The call was cancelled before it finished.")
+    }
+
     pub fn failed(message: impl Into<String>) -> Refusal {
         Refusal::new(ToolErrorKind::Failed, message)
     }

@@ -84,7 +84,11 @@ impl AskUserQuestion {
                     PermissionReply::Allow { updated_input, .. } => {
                         updated_input.as_ref().and_then(answers).unwrap_or_default()
                     }
-                    PermissionReply::CarriedOut { content } => return Ok(ToolOutcome::ok(content)),
+                    PermissionReply::CarriedOut(Ok(content)) => return Ok(ToolOutcome::ok(content)),
+                    PermissionReply::CarriedOut(Err(message)) => {
+                        return Err(Refusal::new(ToolErrorKind::Failed, message));
+                    }
+                    PermissionReply::Withdrawn => return Err(Refusal::stopped()),
                     PermissionReply::Deny { message } => {
                         let message = format!("The question was not answered: {message}");
                         return Err(Refusal::new(ToolErrorKind::Denied, message));

@@ -57,7 +57,11 @@ impl ExitPlanMode {
                      can be carried out in another run."
                         .to_owned()
                 }
-                PermissionReply::CarriedOut { content } => content,
+                PermissionReply::CarriedOut(Ok(content)) => content,
+                PermissionReply::CarriedOut(Err(message)) => {
+                    return Ok(ToolOutcome { drawing, ..ToolOutcome::error(ToolErrorKind::Failed, message) });
+                }
+                PermissionReply::Withdrawn => return Err(Refusal::stopped()),
                 PermissionReply::Deny { message } => {
                     let told =
                         format!("The plan was not approved: {message}\nChange it and hand it in again.");

@@ -392,13 +392,12 @@ impl Hooks {
             Failed::Cancelled => (HookEnd::Cancelled, None, "the run was stopped".to_owned()),
         };
         report(end, code, started, ["", &why]);
+        if end != HookEnd::Cancelled {
+            ctx.warn(format!("the `{}` hook `{name}` failed: {}", event.name(), shown(&why)));
+        }
         match hook.on_error(event, rule.layer) {
             OnHookError::Block => Reply::denied(&format!("the hook `{name}` that guards it failed: {why}")),
-            OnHookError::Warn if end == HookEnd::Cancelled => Reply::default(),
-            OnHookError::Warn => {
-                ctx.warn(format!("the `{}` hook `{name}` failed: {}", event.name(), shown(&why)));
-                Reply::default()
-            }
+            OnHookError::Warn => Reply::default(),
         }
     }
 
@@ -425,8 +424,8 @@ impl Hooks {
             HookRun::Client { callback_id, timeout } => {
                 let limit = timeout.unwrap_or(options.client_timeout);
                 let input = serde_json::from_str(&text).unwrap_or(Value::Null);
-                let call = HookCall { callback_id: callback_id.clone(), input, tool_use_id };
-                ask_client(call, limit, ctx).await
+                let call = HookCall { callback_id: callback_id.clone(), input, tool_use_id, at_most: limit };
+                ask_client(call, ctx).await
             }
         }
     }
@@ -458,18 +457,24 @@ impl Hooks {
     }
 }
 
-async fn ask_client(call: HookCall, limit: Duration, ctx: &HookCtx) -> Result<Ran, Failed> {
+async fn ask_client(call: HookCall, ctx: &HookCtx) -> Result<Ran, Failed> {
+    let (limit, id) = (call.at_most, call.callback_id.clone());
+    let unusable = |why: String| {
+        ctx.client.unusable_answer(format!("`hook_callback` of `{id}`: {why}"));
+        Failed::broken(why)
+    };
     tokio::select! {
         biased;
         () = ctx.cancel.cancelled() => Err(Failed::Cancelled),
-        answered = timeout(limit, ctx.client.hook(call, ctx.cancel.child_token())) => match answered {
-            Err(_) | Ok(Err(ClientError::TimedOut)) => Err(Failed::TimedOut(limit)),
-            Ok(Err(error)) => Err(Failed::broken(error.to_string())),
-            Ok(Ok(answer)) => {
+        answered = ctx.client.hook(call, ctx.cancel.child_token()) => match answered {
+            Err(ClientError::TimedOut) => Err(Failed::TimedOut(limit)),
+            Err(ClientError::Stopped) => Err(Failed::Cancelled),
+            Err(error) => Err(Failed::broken(error.to_string())),
+            Ok(answer) => {
                 let reply = match &answer.0 {
                     Value::Null => Reply::default(),
-                    Value::Object(object) => Reply::from_object(object).map_err(Failed::broken)?,
-                    _ => return Err(Failed::broken("its answer is not an object")),
+                    Value::Object(object) => Reply::from_object(object).map_err(unusable)?,
+                    _ => return Err(unusable("its answer is not an object".to_owned())),
                 };
                 Ok(Ran { reply, code: None, stdout: answer.0.to_string(), stderr: String::new() })
             }

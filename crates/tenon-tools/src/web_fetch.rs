@@ -104,7 +104,7 @@ impl WebFetch {
         let fetched = tokio::select! {
             biased;
             () = ctx.cancel.cancelled() => {
-                return Err(Refusal::new(ToolErrorKind::Cancelled, "The call was cancelled before it finished."));
+                return Err(Refusal::stopped());
             }
             fetched = timeout(DEADLINE, self.fetch(url)) => fetched.map_err(|_| {
                 let message = format!("The page did not come within {} s.", DEADLINE.as_secs());

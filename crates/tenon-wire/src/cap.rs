@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::json_line::encoded_len;
+use crate::values::plain;
 
 /// The most bytes a tool's output takes as a JSON string, quotes included. A reader of the `qwen` dialect
 /// (asyncio's default line limit) fails on lines over 64 KiB; this leaves room for the rest of the line.
@@ -13,6 +14,14 @@ const HEAD_SHARE: usize = 5;
 
 /// Room for the marker with the longest number, its line feeds as two bytes each.
 const MARKER_ROOM: usize = 80;
+
+/// The output without terminal sequences, and capped.
+pub(crate) fn shown(output: &str) -> Cow<'_, str> {
+    match plain(output) {
+        Cow::Borrowed(output) => capped(output),
+        Cow::Owned(output) => Cow::Owned(capped(&output).into_owned()),
+    }
+}
 
 /// The output, its middle left out if it is too long. Cut between characters, never inside one.
 pub(crate) fn capped(output: &str) -> Cow<'_, str> {

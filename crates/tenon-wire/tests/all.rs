@@ -6,6 +6,10 @@
     reason = "helpers of tests, which clippy cannot tell from other functions"
 )]
 
+#[path = "all/chunks.rs"]
+mod chunks;
+#[path = "all/frames.rs"]
+mod frames;
 #[path = "all/golden.rs"]
 mod golden;
 #[path = "all/input_corpus.rs"]

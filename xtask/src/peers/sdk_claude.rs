@@ -39,6 +39,7 @@ pub fn run(binary: &Binary) -> Result<(), Failure> {
     let folder = node::with("claude-sdk", TYPESCRIPT)?;
     let file = folder.join("sdk_claude.mjs");
     std::fs::copy(workspace::script("sdk_claude.mjs"), &file)?;
+    std::fs::copy(workspace::script("sdk_common.mjs"), folder.join("sdk_common.mjs"))?;
     Driver { program: Path::new("node"), file: &file, name: "sdk_claude_node", ..driver }
         .perform(in_both())?;
     let snippet = folder.join("snippet.mjs");

@@ -19,6 +19,7 @@ pub fn run(binary: &Binary) -> Result<(), Failure> {
     // Beside the packages, so that it finds them as a user's program would.
     let file = folder.join("sdk_qwen.mjs");
     std::fs::copy(workspace::script("sdk_qwen.mjs"), &file)?;
+    std::fs::copy(workspace::script("sdk_common.mjs"), folder.join("sdk_common.mjs"))?;
     let driver = Driver {
         program: Path::new("node"),
         file: &file,

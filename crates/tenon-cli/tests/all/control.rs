@@ -53,6 +53,144 @@ fn a_client_answers_a_call_itself() {
     }
 }
 
+/// What is shown of a call, one annotation after the other.
+fn displays(seen: &[Value], call: &str) -> Vec<Value> {
+    let annotations =
+        seen.iter().flat_map(|line| line["annotations"].as_array().cloned().unwrap_or_default());
+    annotations.filter(|one| one["type"] == "x-qwen-tool-display" && one["tool_call_id"] == call).collect()
+}
+
+fn statuses(seen: &[Value], call: &str) -> Vec<String> {
+    displays(seen, call).iter().map(|one| one["status"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A client that could not carry a call out says so, and nobody takes that for a success.
+#[test]
+fn a_call_that_a_client_failed_at_is_shown_as_failed() {
+    let table = [
+        (json!({"response": {"error": "no space left"}}), r#"{"error":"no space left"}"#, "Error"),
+        (json!({"response": "no space left", "is_error": true}), "no space left", "Error"),
+        (json!({"response": {"output": "ok", "error": null}}), r#"{"output":"ok","error":null}"#, "Success"),
+    ];
+    for (response, told, status) in table {
+        let server = Server::start(writes());
+        let mut driver = driven(&server, &["--dialect", "openai"]);
+        driver.send(&request("write"));
+        driver.until(asks);
+        driver.send(&json!({"tool_call_id": "c1", "input": {"origin": "tool_response",
+            "parts": [{"function_response": response}]}}));
+        let closing = driver.until(is_final);
+        assert_eq!(statuses(&driver.seen, "c1"), ["Pending", "Confirming", "Executing", status]);
+        let end = displays(&driver.seen, "c1").pop().unwrap();
+        assert_eq!(end["result_display"], json!({"kind": "string", "text": told}));
+        let tools = &closing["metadata"]["stats"]["tools"]["byName"]["write_file"];
+        assert_eq!(tools["fail"], u64::from(status == "Error"), "{closing}");
+        assert_eq!(server.request(1).tool_result("c1"), told);
+        driver.finish().assert_code(0);
+    }
+}
+
+/// Stopping a turn answers no question: what waited for a yes is neither allowed nor denied, and what waited behind it
+/// never began. A client sees the end of both.
+#[test]
+fn calls_that_wait_when_a_turn_is_stopped_end_as_cancelled() {
+    let other = json!({"file_path": "b.txt", "content": "y"});
+    let server = Server::start([writes()[0].clone().call("c2", "write_file", other), reply().text("Next.")]);
+    let mut driver = driven(&server, &["--dialect", "openai"]);
+    driver.send(&request("write"));
+    let asked = driver.until(asks);
+    driver.send(&json!({"type": "control/cancel", "reason": "escape"}));
+    let closing = driver.until(is_final);
+    driver.until(|line| line["type"] == "result/cancel" && line["status"] == "ok");
+    assert_eq!(statuses(&driver.seen, "c1"), ["Pending", "Confirming", "Canceled"]);
+    assert_eq!(statuses(&driver.seen, "c2"), ["Pending", "Canceled"]);
+    assert_eq!(closing["metadata"]["permission_denials"], json!([]));
+    assert_eq!(closing["metadata"]["warnings"], json!([]));
+    assert_eq!(closing["metadata"]["control_errors"], json!([]));
+    let withdrawn = driver.seen.iter().find(|line| line["type"] == "control_cancel_request").unwrap();
+    assert_eq!(withdrawn["request_id"], asked["request_id"]);
+    driver.send(&request("next"));
+    driver.until(is_final);
+    assert!(server.request(1).tool_result("c1").starts_with("Not run:"));
+    let run = driver.finish();
+    run.assert_code(0);
+    assert!(!run.workspace().join("a.txt").exists() && !run.workspace().join("b.txt").exists());
+    assert!(!run.stderr.contains("was denied"), "{run}");
+}
+
+/// The same in the dialects whose clients count results: every call has one.
+#[test]
+fn every_call_of_a_stopped_turn_has_a_result() {
+    for dialect in ["qwen", "claude"] {
+        let other = json!({"file_path": "b.txt", "content": "y"});
+        let server = Server::start([writes()[0].clone().call("c2", "write_file", other)]);
+        let mut driver = driven(&server, &["--dialect", dialect]);
+        driver.send(&user("write"));
+        driver.until(|line| line["request"]["subtype"] == "can_use_tool");
+        driver.told(json!({"subtype": "interrupt"}));
+        let result = driver.result();
+        assert_eq!((&result["is_error"], &result["permission_denials"]), (&json!(true), &json!([])));
+        let results: Vec<&Value> = driver
+            .seen
+            .iter()
+            .filter(|line| line["type"] == "user")
+            .map(|line| &line["message"]["content"][0])
+            .collect();
+        let shown: Vec<(&Value, &Value)> =
+            results.iter().map(|one| (&one["tool_use_id"], &one["is_error"])).collect();
+        let (yes, c1, c2) = (json!(true), json!("c1"), json!("c2"));
+        assert_eq!(shown, [(&c1, &yes), (&c2, &yes)], "{dialect}");
+        driver.finish().assert_code(0);
+    }
+}
+
+/// A client's hook that fails is told wherever its dialect has a place for it: the call that it guards does not run.
+#[test]
+fn hooks_of_a_client_that_fail_are_told() {
+    let answers = [
+        (Some(json!({"subtype": "error", "error": {"message": "it broke"}})), "it broke"),
+        (Some(json!({"subtype": "success", "result": {"decision": 5}})), "`decision` of its answer must be"),
+        (Some(json!({"subtype": "success", "result": [1]})), "its answer is not an object"),
+        (None, "answer"),
+    ];
+    for dialect in ["openai", "qwen", "claude"] {
+        for (answer, why) in &answers {
+            let server = Server::start(writes());
+            let mut driver = driven(&server, &["--dialect", dialect, "--yolo"]);
+            let hooks = json!({"PreToolUse": [{"matcher": "*", "hookCallbackIds": ["h0"], "timeout": 1}]});
+            driver.told(json!({"subtype": "initialize", "hooks": hooks}));
+            driver.send(&user("write"));
+            let called = driver.until(|line| line["type"] == "control_request");
+            if let Some(answer) = answer {
+                let mut answer = answer.clone();
+                let mut line = json!({"type": "control_response"});
+                if dialect == "openai" {
+                    line["request_id"] = called["request_id"].clone();
+                } else {
+                    answer["request_id"] = called["request_id"].clone();
+                    answer["response"] = answer["result"].take();
+                }
+                line["response"] = answer;
+                driver.send(&line);
+            }
+            let end = driver.until(|line| is_final(line) || line["type"] == "result");
+            let end = if dialect == "openai" { &end["metadata"] } else { &end };
+            let warnings = end["warnings"].to_string();
+            assert!(warnings.contains("`PreToolUse` hook `h0` failed") && warnings.contains(why), "{end:#}");
+            assert_eq!(end["permission_denials"][0]["tool_name"], "write_file");
+            if dialect == "openai" {
+                let errors = end["control_errors"].as_array().unwrap();
+                assert_eq!(errors.len(), 1, "{errors:?}");
+                let error = errors[0].as_str().unwrap();
+                assert!(error.contains("hook_callback") && error.contains(why), "{error}");
+            }
+            let run = driver.finish();
+            run.assert_code(0);
+            assert!(!run.workspace().join("a.txt").exists());
+        }
+    }
+}
+
 #[test]
 fn answers_that_went_wrong_are_told_with_the_result() {
     let table = [

@@ -127,7 +127,7 @@ fn nothing_that_is_asked_for_is_ignored() {
         (json!({"messages": user, "logit_bias": {}}), "`logit_bias`"),
         (json!({"messages": open_call}), "has no answer"),
         (json!({"type": "user", "message": {"role": "assistant", "content": "I said so"}}), "`message.role`"),
-        (json!({"input": {"parts": ["x"]}, "tool_request": {"call_id": "c"}}), "need the `origin`"),
+        (json!({"input": {"parts": ["x"]}, "tool_request": {"call_id": "c"}}), "needs the `name` of a tool"),
         (json!({"prompt_id": "", "input": {"parts": ["x"]}}), "`prompt_id` is empty"),
         (
             json!({"type": "control_request", "request_id": "", "subtype": "interrupt"}),

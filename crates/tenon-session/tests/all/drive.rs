@@ -116,7 +116,7 @@ async fn whoever_asks_for_a_slow_command_is_still_answered_and_can_stop_it() {
     let ids = Arc::new(IdSource::new(Id::from_random([7; 16])));
     let replies = Replies::new(Dialect::OpenAi, ids.next());
     let wait = Duration::from_secs(60);
-    let deadlines = Deadlines { can_use_tool: wait, hook_callback: wait, mcp_message: wait };
+    let deadlines = Deadlines { can_use_tool: wait, mcp_message: wait };
     let lines = Arc::clone(&out) as Arc<dyn Lines>;
     let session = Session {
         host: Slow,

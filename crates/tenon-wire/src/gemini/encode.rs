@@ -16,7 +16,7 @@ use super::types::{
     Document, ErrorLine, ErrorObject, Heartbeat, Init, Line, Message, ResultLine, Role, Severity, Status,
     StreamStats, StreamTokens, ToolError, ToolResult, ToolUse,
 };
-use crate::cap::capped;
+use crate::cap::shown;
 use crate::json_line;
 use crate::stats::stats;
 use crate::text::encode_text;
@@ -177,12 +177,12 @@ fn announced(failure: &tenon_core::Failure) -> Option<Severity> {
 
 fn tool_result(report: &ToolReport, timestamp: String) -> Line<'_> {
     let error =
-        report.error.map(|kind| ToolError { r#type: tool_error(kind), message: capped(&report.content) });
+        report.error.map(|kind| ToolError { r#type: tool_error(kind), message: shown(&report.content) });
     Line::ToolResult(ToolResult {
         timestamp,
         tool_id: &report.call_id,
         status: if error.is_some() { Status::Error } else { Status::Success },
-        output: capped(&report.content),
+        output: shown(&report.content),
         error,
     })
 }

@@ -6,6 +6,7 @@ use tenon_core::Message;
 use super::line::{InputError, id, text};
 use super::options::{RequestOptions, options};
 use super::parts::{InputPart, content_parts};
+use super::tool_request;
 
 /// One turn that a client asks for.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,8 @@ pub struct Turn {
     pub preamble: Option<String>,
     /// A command that is declared rather than typed.
     pub command: Option<Command>,
+    /// Calls that the client asks for itself; nothing else is asked then.
+    pub calls: Vec<RequestedCall>,
     /// What was said before, where the client brings the whole conversation along.
     pub history: Vec<Message>,
     /// Goes on where the conversation stands; there is nothing new to say.
@@ -48,6 +51,15 @@ pub enum TurnOrigin {
     ToolResponse {
         call_id: String,
     },
+}
+
+/// A call that a client wants to be made, as if the model had asked for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestedCall {
+    /// Its name from here on, if the client gives it one.
+    pub call_id: Option<String>,
+    pub tool: String,
+    pub args: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,21 +115,20 @@ pub(super) fn chat_request(fields: &Map<String, Value>) -> Result<Turn, InputErr
     let Some(Value::Object(input)) = fields.get("input") else {
         return Err(InputError::new("`input` must be an object"));
     };
-    let tool_call_id = answered_call(fields, input)?;
-    let origin = match (text(input, "origin")?.as_deref(), tool_call_id) {
-        (None | Some("user"), None) => TurnOrigin::User,
-        (Some("system"), None) => TurnOrigin::System,
-        (Some("tool_response"), Some(call_id)) => TurnOrigin::ToolResponse { call_id },
-        (Some("tool_response"), None) => {
-            return Err(InputError::new("`origin` `tool_response` needs a `tool_call_id`"));
+    let mut calls = Vec::new();
+    let origin = match text(input, "origin")?.as_deref() {
+        Some("tool_response") => {
+            let call_id = tool_request::answered(fields, input)?;
+            TurnOrigin::ToolResponse {
+                call_id: call_id
+                    .ok_or_else(|| InputError::new("`origin` `tool_response` needs a `tool_call_id`"))?,
+            }
         }
-        (None | Some("user" | "system"), Some(_)) => {
-            return Err(InputError::new(
-                "`tool_call_id` and `tool_request` answer a call of the model's: they need the `origin` \
-                 `tool_response`",
-            ));
+        origin @ (None | Some("user" | "system")) => {
+            calls = tool_request::requested(fields, input)?;
+            if origin == Some("system") { TurnOrigin::System } else { TurnOrigin::User }
         }
-        (Some(other), _) => {
+        Some(other) => {
             return Err(InputError::new(format!(
                 "`input.origin` is `{other}`; it can be `user`, `system` or `tool_response`"
             )));
@@ -139,7 +150,12 @@ pub(super) fn chat_request(fields: &Map<String, Value>) -> Result<Turn, InputErr
         Some(_) => return Err(InputError::new("`continuation` must be true or false")),
     };
     let command = input.get("command").filter(|command| !command.is_null()).map(command).transpose()?;
-    if parts.is_empty() && command.is_none() && !continuation {
+    if !calls.is_empty() && (!parts.is_empty() || command.is_some() || continuation) {
+        return Err(InputError::new(
+            "a `tool_request` is a turn of its own: `parts`, a `command` and `continuation` belong in another",
+        ));
+    }
+    if calls.is_empty() && parts.is_empty() && command.is_none() && !continuation {
         return Err(InputError::new("`input` has neither `parts` nor a `command`"));
     }
     Ok(Turn {
@@ -148,40 +164,11 @@ pub(super) fn chat_request(fields: &Map<String, Value>) -> Result<Turn, InputErr
         origin,
         parts,
         command,
+        calls,
         continuation,
         options: options(fields)?,
         ..Turn::default()
     })
-}
-
-/// The call that is answered: named, or quoted as the request it was.
-fn answered_call(
-    fields: &Map<String, Value>,
-    input: &Map<String, Value>,
-) -> Result<Option<String>, InputError> {
-    let mut named = Vec::new();
-    for holder in [fields, input] {
-        named.extend(id(holder, "tool_call_id")?);
-        match holder.get("tool_request") {
-            None | Some(Value::Null) => {}
-            Some(Value::Object(request)) => {
-                let (snake, camel) = (id(request, "call_id")?, id(request, "callId")?);
-                let quoted = snake.or(camel);
-                named.push(
-                    quoted.ok_or_else(|| InputError::new("`tool_request` needs the `call_id` it answers"))?,
-                );
-            }
-            Some(_) => return Err(InputError::new("`tool_request` must be an object")),
-        }
-    }
-    let call_id = named.first().cloned();
-    match named.into_iter().find(|other| Some(other) != call_id.as_ref()) {
-        None => Ok(call_id),
-        Some(other) => {
-            let first = call_id.unwrap_or_default();
-            Err(InputError::new(format!("the line answers both the call `{first}` and the call `{other}`")))
-        }
-    }
 }
 
 fn command(value: &Value) -> Result<Command, InputError> {

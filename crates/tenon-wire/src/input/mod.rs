@@ -3,7 +3,7 @@
 //!
 //! One reader for all dialects: a line is known by its shape, so a client of any dialect is understood
 //! whatever it was started with. `line.rs` tells the shapes apart; `chat_request.rs` and `openai_request.rs` read
-//! what is said to the model, in the pieces of `parts.rs`; `control.rs` reads what is asked of tenon itself;
+//! what is said to the model, in the pieces of `parts.rs`, and calls in `tool_request.rs`; `control.rs` reads what is asked of tenon itself;
 //! `published.rs` has the same shapes as types, for the published schema. What a line *means* is decided by whoever
 //! drives the session; nothing here waits, answers or keeps state.
 
@@ -15,8 +15,9 @@ mod options;
 mod parts;
 mod permission_update;
 mod published;
+mod tool_request;
 
-pub use chat_request::{Command, CommandKind, SessionRef, Turn, TurnOrigin};
+pub use chat_request::{Command, CommandKind, RequestedCall, SessionRef, Turn, TurnOrigin};
 pub use control::{ClientHook, ControlRequest, Initialize};
 pub use line::{Hint, HintTrigger, Input, InputError, Line, read_line};
 pub use options::RequestOptions;

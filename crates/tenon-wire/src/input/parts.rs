@@ -12,6 +12,8 @@ pub enum InputPart {
     FunctionResponse {
         name: Option<String>,
         response: Value,
+        /// The client says that it failed.
+        is_error: bool,
     },
 }
 
@@ -100,7 +102,12 @@ fn function_response(fields: &Map<String, Value>) -> Result<InputPart, InputErro
     let Some(response) = response.cloned() else {
         return Err(InputError::new("a `function_response` needs `response`"));
     };
-    Ok(InputPart::FunctionResponse { name: text(fields, "name")?, response })
+    let is_error = match fields.get("is_error") {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(is_error)) => *is_error,
+        Some(_) => return Err(InputError::new("`is_error` of a `function_response` must be true or false")),
+    };
+    Ok(InputPart::FunctionResponse { name: text(fields, "name")?, response, is_error })
 }
 
 fn file_data(fields: &Map<String, Value>) -> Result<InputPart, InputError> {

@@ -28,6 +28,9 @@ pub(crate) fn published_schema(dialect: &str) -> Value {
         "protocol_version": { "$ref": "#/$defs/Version" },
         "metadata": { "$ref": "#/$defs/LineMetadata" },
     });
+    // A `tool_request` is one of two things, which the `origin` tells apart.
+    schema["$defs"]["AnsweredRequest"] = requests::answered_request();
+    schema["$defs"]["AskedRequest"] = requests::asked_request();
     schema
 }
 

@@ -12,8 +12,8 @@ use super::annotation_types::{
     Annotation, Ansi, Channel, Confirmation, DiffStat, EventMetrics, LogScope, ResultDisplay, SessionEvent,
     Source, Span, StructuredPartial, Style, Terminal, Thought, Todo, ToolDisplay, ToolStatus,
 };
-use crate::cap::capped;
-use crate::values::{Raw, Uuid};
+use crate::cap::{capped, shown as plain_text};
+use crate::values::{Raw, Uuid, plain};
 
 /// What all annotations of one line have in common.
 #[derive(Clone, Copy)]
@@ -58,7 +58,7 @@ pub(super) fn finished<'a>(report: &'a ToolReport, place: Place) -> Annotation<'
     };
     let drawn = match report.drawing.as_deref() {
         Some(drawing) => draw(drawing),
-        None => ResultDisplay::String { text: capped(&report.content) },
+        None => ResultDisplay::String { text: plain_text(&report.content) },
     };
     shown(ToolDisplay {
         result_display: Some(drawn),
@@ -105,12 +105,12 @@ fn draw(drawing: &Drawing) -> ResultDisplay<'_> {
                 .map(|item| Todo { id: &item.id, content: &item.content, status: item.status.name() })
                 .collect(),
         },
-        Drawing::PlanSummary { plan } => ResultDisplay::PlanSummary { plan: capped(plan) },
+        Drawing::PlanSummary { plan } => ResultDisplay::PlanSummary { plan: plain_text(plan) },
         Drawing::TaskExecution(task) => ResultDisplay::TaskExecution {
             subagent_type: &task.subagent_type,
             description: &task.description,
             status: task.status.name(),
-            result: task.result.as_deref().map(capped),
+            result: task.result.as_deref().map(plain_text),
             tool_calls: task.tool_calls,
             total_tokens: task.usage.total,
             duration_ms: task.duration_ms,
@@ -120,6 +120,7 @@ fn draw(drawing: &Drawing) -> ResultDisplay<'_> {
 
 /// The first line is what the thought is about.
 pub(super) fn thought(text: &str) -> Annotation<'static> {
+    let text = plain(text);
     let text = text.trim();
     let (subject, description) = text.split_once('\n').unwrap_or((text, ""));
     let subject = subject.trim().trim_matches('*').trim();
@@ -164,7 +165,7 @@ pub(super) fn progress(progress: &ToolProgress, prompt_id: &str) -> Annotation<'
     };
     Annotation::Terminal(Terminal {
         log_scope: LogScope::Tool,
-        text: Some(Cow::Owned(capped(&text).into_owned())),
+        text: Some(Cow::Owned(plain_text(&text).into_owned())),
         ..terminal(Channel::Stdout, Source::Tool, prompt_id)
     })
 }
@@ -173,7 +174,7 @@ pub(super) fn progress(progress: &ToolProgress, prompt_id: &str) -> Annotation<'
 pub(super) fn console<'a>(message: &'a str, level: &'static str, prompt_id: &str) -> Annotation<'a> {
     Annotation::Terminal(Terminal {
         console_level: Some(level),
-        text: Some(capped(message)),
+        text: Some(plain_text(message)),
         ..terminal(Channel::Stderr, Source::Console, prompt_id)
     })
 }
@@ -222,7 +223,7 @@ pub(super) fn news(kind: &EventKind) -> Option<Annotation<'_>> {
         }
         // Who asked knows what was asked.
         EventKind::UserMessage { origin: Origin::Prompt, .. } => return None,
-        EventKind::UserMessage { text, .. } => ("Notification", capped(text), None),
+        EventKind::UserMessage { text, .. } => ("Notification", plain_text(text), None),
         _ => return None,
     };
     Some(session_event(event, message, metrics))

@@ -6,13 +6,19 @@ use serde_json::Number;
 use tenon_core::{Ending, ErrorClass, Outcome};
 
 use super::types::{
-    Closing, CompletionDetails, Denial, Fatal, FatalError, FinishReason, PromptDetails, Status, Usage,
+    Closing, CompletionDetails, Denial, Fatal, FatalError, FinishReason, PROTOCOL_VERSION, PromptDetails,
+    Status, Usage,
 };
+use crate::SCHEMA_VERSION;
 use crate::failure::structured;
 use crate::stats::stats;
 use crate::values::{Raw, plain};
 
-pub(super) fn closing<'a>(outcome: &'a Outcome, control_errors: &'a [String]) -> Closing<'a> {
+pub(super) fn closing<'a>(
+    outcome: &'a Outcome,
+    control_errors: &'a [String],
+    cli_version: &'a str,
+) -> Closing<'a> {
     let (status, payload, failure) = match &outcome.ending {
         Ending::Success(success) => (Status::Success, success.payload.as_deref().map(Raw), None),
         Ending::Failure(failure) => (Status::Error, None, Some(failure)),
@@ -40,6 +46,9 @@ pub(super) fn closing<'a>(outcome: &'a Outcome, control_errors: &'a [String]) ->
         error: failure.map(|failure| failure.as_ref().into()),
         structured_error: failure.and_then(|failure| structured(failure)),
         control_errors: control_errors.iter().map(|message| Cow::Borrowed(message.as_str())).collect(),
+        protocol_version: PROTOCOL_VERSION,
+        schema_version: SCHEMA_VERSION,
+        cli_version,
     }
 }
 

@@ -35,6 +35,7 @@ const CAPABILITIES: &[&str] = &[
     "can_use_tool",
     "hook_callback",
     "mcp_message",
+    "tool_request",
     "structured_result",
 ];
 
@@ -52,6 +53,8 @@ pub(crate) struct OpenAiEncoder {
     next: Option<String>,
     /// What went wrong between us and the client since the last closing line.
     control_errors: Vec<String>,
+    /// Who speaks has been said: by the first chunk of the turn, and by no other.
+    role_told: bool,
     turn: Turn,
     /// The current turns of sub-agents, by the call they work for.
     children: BTreeMap<String, Turn>,
@@ -66,6 +69,7 @@ impl OpenAiEncoder {
             prompts: 0,
             next: None,
             control_errors: Vec::new(),
+            role_told: false,
             turn: Turn::default(),
             children: BTreeMap::new(),
             options,
@@ -137,6 +141,7 @@ impl OpenAiEncoder {
     fn begin(&mut self, info: &RunInfo) {
         self.session_id = info.session_id;
         self.model.clone_from(&info.model);
+        self.role_told = false;
         let next = self.next.take();
         self.prompt_id = self.id_of(next);
     }
@@ -208,10 +213,11 @@ impl OpenAiEncoder {
         }
     }
 
-    fn open(&self, info: &RunInfo, event: &Event, out: &mut Vec<u8>) {
+    fn open(&mut self, info: &RunInfo, event: &Event, out: &mut Vec<u8>) {
+        let input_format = self.options.input_format.clone();
         let opening = Opening {
             protocol_version: PROTOCOL_VERSION,
-            input_format: &self.options.input_format,
+            input_format: &input_format,
             output_format: self.options.format.name(),
             capabilities: CAPABILITIES,
             schema_version: SCHEMA_VERSION,
@@ -220,13 +226,8 @@ impl OpenAiEncoder {
             permission_mode: &info.permission_mode,
             tools: &info.tools,
         };
-        let said = Said { metadata: Some(Metadata::Opening(Box::new(opening))), ..Said::default() };
-        if self.options.format == Format::StreamChunkJson {
-            let role = Some(Role::Assistant);
-            self.chunk(event, Delta { role, ..Delta::default() }, said, out);
-            return;
-        }
-        self.say(event, said, out);
+        let metadata = Some(Metadata::Opening(Box::new(opening)));
+        self.say(event, Said { metadata, ..Said::default() }, out);
     }
 
     fn part_started(&mut self, event: &Event, part: usize, kind: &tenon_core::PartKind, out: &mut Vec<u8>) {
@@ -240,10 +241,6 @@ impl OpenAiEncoder {
         };
         if !chunks {
             return;
-        }
-        let role = (!std::mem::replace(&mut turn.announced, true)).then_some(Role::Assistant);
-        if role.is_some() {
-            self.chunk(event, Delta { role, ..Delta::default() }, Said::default(), out);
         }
         if let (Some(index), tenon_core::PartKind::ToolCall { call_id, name, .. }) = (index, kind) {
             let call = ToolCallDelta {
@@ -363,8 +360,10 @@ impl OpenAiEncoder {
             // Another turn may be under way: it keeps its id.
             let own = self.id_of(Some(never_began));
             let of_other = std::mem::replace(&mut self.prompt_id, own);
+            let told_of_other = std::mem::take(&mut self.role_told);
             self.close(outcome, event, out);
             self.prompt_id = of_other;
+            self.role_told = told_of_other;
             return;
         }
         // What came of an interrupted answer is shown; half a call is not.
@@ -385,6 +384,7 @@ impl OpenAiEncoder {
 
     fn close(&mut self, outcome: &Outcome, event: &Event, out: &mut Vec<u8>) {
         let control_errors = std::mem::take(&mut self.control_errors);
+        let cli_version = self.options.cli_version.clone();
         let message = match &outcome.ending {
             Ending::Success(_) => Cow::Borrowed("The turn is over."),
             Ending::Failure(failure) => Cow::Borrowed(failure.message.as_str()),
@@ -398,7 +398,11 @@ impl OpenAiEncoder {
             finish_reason: Some(closing::finish_reason(outcome)),
             annotations,
             model: None,
-            metadata: Some(Metadata::Closing(Box::new(closing::closing(outcome, &control_errors)))),
+            metadata: Some(Metadata::Closing(Box::new(closing::closing(
+                outcome,
+                &control_errors,
+                &cli_version,
+            )))),
         };
         let content = closing::content(outcome);
         if self.options.format == Format::StreamChunkJson {
@@ -406,8 +410,7 @@ impl OpenAiEncoder {
             if let Ending::Success(success) = &outcome.ending
                 && success.payload.is_some()
             {
-                let role = Some(Role::Assistant);
-                self.chunk(event, Delta { role, content, ..Delta::default() }, Said::default(), out);
+                self.chunk(event, Delta { content, ..Delta::default() }, Said::default(), out);
             }
             self.chunk(event, Delta::default(), said, out);
             return;
@@ -417,12 +420,12 @@ impl OpenAiEncoder {
     }
 
     /// A line that says nothing but this.
-    fn annotate(&self, event: &Event, annotation: Annotation<'_>, out: &mut Vec<u8>) {
+    fn annotate(&mut self, event: &Event, annotation: Annotation<'_>, out: &mut Vec<u8>) {
         self.say(event, Said { annotations: vec![annotation], ..Said::default() }, out);
     }
 
     /// A line without words of the model.
-    fn say(&self, event: &Event, said: Said<'_>, out: &mut Vec<u8>) {
+    fn say(&mut self, event: &Event, said: Said<'_>, out: &mut Vec<u8>) {
         if self.options.format == Format::StreamChunkJson {
             self.chunk(event, Delta::default(), said, out);
             return;
@@ -443,7 +446,9 @@ impl OpenAiEncoder {
         write(&Line::Completion(Box::new(told)), out);
     }
 
-    fn chunk(&self, event: &Event, delta: Delta<'_>, said: Said<'_>, out: &mut Vec<u8>) {
+    fn chunk(&mut self, event: &Event, delta: Delta<'_>, said: Said<'_>, out: &mut Vec<u8>) {
+        let role = (!std::mem::replace(&mut self.role_told, true)).then_some(Role::Assistant);
+        let delta = Delta { role, ..delta };
         let choice = ChunkChoice { index: 0, delta, logprobs: (), finish_reason: said.finish_reason };
         let told = self.told(event, ChunkObject::Chunk, choice, said);
         write(&Line::Chunk(Box::new(told)), out);

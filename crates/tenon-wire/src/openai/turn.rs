@@ -9,8 +9,6 @@ use super::terminal_text::TerminalText;
 /// One model turn, as far as it has come.
 #[derive(Default)]
 pub(super) struct Turn {
-    /// Has the chunk with the role been written?
-    pub announced: bool,
     pub model: String,
     /// Where one text ends and another begins, a line ends.
     pub text: String,

@@ -165,7 +165,7 @@ pub(crate) struct ChunkChoice<'a> {
 /// What came. Keys that do not apply are absent.
 #[derive(Default, Serialize, JsonSchema)]
 pub(crate) struct Delta<'a> {
-    /// On the first chunk of an answer.
+    /// On the first chunk of a turn, and on no other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -278,6 +278,10 @@ pub(crate) struct Closing<'a> {
     pub structured_error: Option<StructuredFailure<'a>>,
     /// Requests to the client that were not answered as they should have been, and what was done instead.
     pub control_errors: Vec<Cow<'a, str>>,
+    /// As on the first line, for whoever reads only this one.
+    pub protocol_version: &'static str,
+    pub schema_version: u32,
+    pub cli_version: &'a str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -23,9 +23,37 @@ pub(crate) enum Flavour {
     Claude,
 }
 
-/// The JSON Schema of the dialect: that of `qwen`, whose optional fields are always there.
+/// What an interruption stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InFlight {
+    Answer,
+    Calls,
+}
+
+/// What lines have in the `claude` dialect and in no other.
+const OWN_FIELDS: [(&str, &[&str]); 2] = [
+    ("Init", &["claude_code_version", "tenon_version", "apiKeySource", "output_style"]),
+    ("ResultLine", &["stop_reason", "modelUsage", "terminal_reason", "api_error_status"]),
+];
+
+/// The JSON Schema of the `qwen` dialect, which has none of them.
+pub(super) fn without_own_fields(mut schema: Value) -> Value {
+    for (line, fields) in OWN_FIELDS {
+        if let Value::Object(properties) = &mut schema["$defs"][line]["properties"] {
+            fields.iter().chain(&["errors"]).for_each(|field| drop(properties.shift_remove(*field)));
+        }
+    }
+    schema
+}
+
+/// The JSON Schema of the dialect: that of `qwen`, and its own fields are always there.
 pub(crate) fn published_schema() -> Value {
     let mut schema = publish::<Output<'static>>("claude");
+    for (line, fields) in OWN_FIELDS {
+        if let Value::Array(required) = &mut schema["$defs"][line]["required"] {
+            required.extend(fields.iter().map(|field| json!(field)));
+        }
+    }
     schema["title"] = json!("tenon: output in the claude dialect");
     let description = "What tenon writes in the `claude` dialect: one line of `stream-json`, or what `json` prints: the result \
                        alone, and with `--verbose` all messages.";
@@ -58,7 +86,7 @@ pub(crate) struct ClaudeResult<'a> {
     /// Why the run failed; absent on success.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<&'a str>,
-    /// `completed`, `max_turns`, `aborted_streaming` or `error`.
+    /// `completed`, `max_turns`, `aborted_streaming`, `aborted_tools` or `error`.
     pub terminal_reason: &'static str,
     /// The HTTP status of a failed model request.
     pub api_error_status: Option<u16>,
@@ -169,7 +197,7 @@ pub(super) fn init(flavour: Flavour, info: &RunInfo) -> Option<ClaudeInit<'_>> {
     })
 }
 
-pub(super) fn result(flavour: Flavour, outcome: &Outcome) -> Option<ClaudeResult<'_>> {
+pub(super) fn result(flavour: Flavour, in_flight: InFlight, outcome: &Outcome) -> Option<ClaudeResult<'_>> {
     if flavour == Flavour::Qwen {
         return None;
     }
@@ -181,7 +209,10 @@ pub(super) fn result(flavour: Flavour, outcome: &Outcome) -> Option<ClaudeResult
         Ending::Failure(failure) => {
             let reason = match failure.class {
                 ErrorClass::Turns | ErrorClass::SchemaRetries => "max_turns",
-                ErrorClass::Interrupted(_) => "aborted_streaming",
+                ErrorClass::Interrupted(_) => match in_flight {
+                    InFlight::Answer => "aborted_streaming",
+                    InFlight::Calls => "aborted_tools",
+                },
                 _ => "error",
             };
             (None, vec![failure.message.as_str()], reason, failure.http_status)

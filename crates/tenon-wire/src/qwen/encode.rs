@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use tenon_core::{Event, EventKind, Id, Origin, Outcome, RunInfo, TaskEnd, ToolProgress};
+use tenon_core::{Event, EventKind, Id, Origin, Outcome, RunInfo, TaskEnd, ToolErrorKind, ToolProgress};
 
-use super::claude::{self, ClaudeNotice, Flavour};
+use super::claude::{self, ClaudeNotice, Flavour, InFlight};
 use super::hook_lines::{self, Envelope};
-use super::result::{result_line, used};
+use super::result::{Of, result_line, used};
 use super::turn::Turn;
 use super::types::{
     ApiRetryData, CompactBoundaryData, Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, McpServer,
@@ -31,6 +31,8 @@ pub(crate) struct QwenEncoder {
     turn: Turn,
     /// The current turns of sub-agents, by the call they work for: these run side by side.
     children: BTreeMap<String, Turn>,
+    /// What an interruption would stop.
+    in_flight: InFlight,
     /// The messages of the `json` document so far, with commas between them.
     document: Vec<u8>,
 }
@@ -44,6 +46,7 @@ impl QwenEncoder {
             session_id,
             turn: Turn::default(),
             children: BTreeMap::new(),
+            in_flight: InFlight::Answer,
             document: Vec::new(),
         }
     }
@@ -63,8 +66,9 @@ impl Encoder for QwenEncoder {
                     if self.flavour == Flavour::Claude && !self.options.verbose {
                         document.clear();
                         let id = Uuid(event.id);
-                        let result =
-                            result_line(outcome, &self.options, self.flavour, id, Uuid(self.session_id));
+                        let (flavour, in_flight) = (self.flavour, self.in_flight);
+                        let of = Of { flavour, in_flight, uuid: id, session_id: Uuid(self.session_id) };
+                        let result = result_line(outcome, &self.options, of);
                         json_line::append(out, &Line::Result(Box::new(result)));
                     } else {
                         out.push(b'[');
@@ -83,6 +87,15 @@ impl QwenEncoder {
     fn encode_messages(&mut self, event: &Event, out: &mut Vec<u8>, framing: Framing) {
         if let (EventKind::RunStarted(info), None) = (&event.kind, &event.parent) {
             self.session_id = info.session_id;
+        }
+        match &event.kind {
+            EventKind::RunStarted(_) | EventKind::TurnStarted { .. } if event.parent.is_none() => {
+                self.in_flight = InFlight::Answer;
+            }
+            EventKind::ToolFinished(report) if report.error == Some(ToolErrorKind::Cancelled) => {
+                self.in_flight = InFlight::Calls;
+            }
+            _ => {}
         }
         let partials = self.options.partials && framing == Framing::Lines;
         let mut sink = Sink {
@@ -180,7 +193,7 @@ impl QwenEncoder {
             EventKind::Heartbeat => write_heartbeat(event, &mut sink),
             EventKind::RunFinished(outcome) => {
                 turn.finish(Usage::default(), &mut sink);
-                write_result(outcome, &self.options, &mut sink);
+                write_result(outcome, &self.options, self.in_flight, &mut sink);
                 if let Some(parent) = &event.parent {
                     self.children.remove(parent);
                 }
@@ -269,13 +282,15 @@ fn write_heartbeat(event: &Event, sink: &mut Sink<'_>) {
     })));
 }
 
-fn write_result(outcome: &Outcome, options: &EncoderOptions, sink: &mut Sink<'_>) {
+fn write_result(outcome: &Outcome, options: &EncoderOptions, in_flight: InFlight, sink: &mut Sink<'_>) {
     // The result of a sub-agent is the result of the call it worked for: a second `result` line would be
     // taken for the end of the run.
     if sink.parent.is_some() {
         return;
     }
-    let line = result_line(outcome, options, sink.flavour, Uuid(sink.event_id), sink.session_id);
+    let (flavour, session_id) = (sink.flavour, sink.session_id);
+    let of = Of { flavour, in_flight, uuid: Uuid(sink.event_id), session_id };
+    let line = result_line(outcome, options, of);
     sink.line(&Line::Result(Box::new(line)));
 }
 

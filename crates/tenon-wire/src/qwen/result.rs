@@ -2,20 +2,24 @@
 
 use tenon_core::{Ending, ErrorClass, Outcome};
 
-use super::claude::{self, Flavour};
+use super::claude::{self, Flavour, InFlight};
 use super::types::{PermissionDenial, ResultLine, Subtype, Usage};
 use crate::failure::structured;
 use crate::stats::stats;
 use crate::values::{Raw, Uuid};
 use crate::{EncoderOptions, SCHEMA_VERSION};
 
-pub(super) fn result_line<'a>(
-    outcome: &'a Outcome,
-    options: &'a EncoderOptions,
-    flavour: Flavour,
-    uuid: Uuid,
-    session_id: Uuid,
-) -> ResultLine<'a> {
+/// Whose result it is, and for whom.
+#[derive(Clone, Copy)]
+pub(super) struct Of {
+    pub flavour: Flavour,
+    pub in_flight: InFlight,
+    pub uuid: Uuid,
+    pub session_id: Uuid,
+}
+
+pub(super) fn result_line<'a>(outcome: &'a Outcome, options: &'a EncoderOptions, of: Of) -> ResultLine<'a> {
+    let Of { flavour, in_flight, uuid, session_id } = of;
     let (subtype, result, payload, failure) = match &outcome.ending {
         Ending::Success(success) => {
             let text_is_wanted = options.result_text || success.payload.is_none();
@@ -44,7 +48,7 @@ pub(super) fn result_line<'a>(
         structured_error: failure.and_then(|failure| structured(failure)),
         schema_version: SCHEMA_VERSION,
         cli_version: &options.cli_version,
-        claude: claude::result(flavour, outcome),
+        claude: claude::result(flavour, in_flight, outcome),
     }
 }
 

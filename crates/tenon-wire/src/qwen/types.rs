@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
-use super::claude::{ClaudeInit, ClaudeNotice, ClaudeResult};
+use super::claude::{ClaudeInit, ClaudeNotice, ClaudeResult, without_own_fields};
 use super::hook_lines::{HookResponse, HookStarted};
 use crate::failure::{Failure, StructuredFailure};
 use crate::publish::publish;
@@ -23,7 +23,7 @@ use crate::values::{Raw, Uuid};
 
 /// The JSON Schema of this file.
 pub(crate) fn published_schema() -> Value {
-    publish::<Output<'static>>("qwen")
+    without_own_fields(publish::<Output<'static>>("qwen"))
 }
 
 /// What tenon writes in the `qwen` dialect: one line of `stream-json`, or the document of `json`.

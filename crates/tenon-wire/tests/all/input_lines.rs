@@ -96,7 +96,11 @@ fn parts_of_every_shape() {
         InputPart::File(FileData::Path { path: "/a.txt".into(), mime: mime.map(str::to_owned) })
     };
     let inline = || InputPart::File(FileData::Inline { data: "AA==".into(), mime: "image/png".into() });
-    let answered = || InputPart::FunctionResponse { name: Some("f".into()), response: json!({"output": 1}) };
+    let answered = || InputPart::FunctionResponse {
+        name: Some("f".into()),
+        response: json!({"output": 1}),
+        is_error: false,
+    };
     let table = [
         (json!("bare"), InputPart::Text("bare".into())),
         (json!({"text": "untyped"}), InputPart::Text("untyped".into())),
@@ -216,8 +220,17 @@ fn what_a_line_asks_for_is_never_ignored() {
             json!({"type": "user", "message": {"role": "assistant", "content": "x"}}),
             "`message.role` is `assistant`",
         ),
-        (json!({"input": {"parts": ["x"]}, "tool_request": {"call_id": "c1"}}), "need the `origin`"),
-        (json!({"input": {"origin": "system", "parts": ["x"]}, "tool_call_id": "c1"}), "need the `origin`"),
+        (json!({"input": {"parts": ["x"]}, "tool_request": {"call_id": "c1"}}), "needs the `name` of a tool"),
+        (json!({"input": {"parts": ["x"]}, "tool_request": {"name": "f"}}), "a turn of its own"),
+        (json!({"input": {}, "continuation": true, "tool_request": {"name": "f"}}), "a turn of its own"),
+        (json!({"input": {"tool_request": []}}), "must be an object or a list of objects"),
+        (json!({"input": {"tool_request": {"name": "f", "args": "x"}}}), "`args` of a `tool_request`"),
+        (json!({"input": {"tool_request": {"name": "f"}}, "tool_request": {"name": "f"}}), "stands twice"),
+        (
+            json!({"input": {}, "tool_request": [{"name": "f", "call_id": "c"}, {"name": "g", "callId": "c"}]}),
+            "two calls of a `tool_request` have this id",
+        ),
+        (json!({"input": {"origin": "system", "parts": ["x"]}, "tool_call_id": "c1"}), "needs the `origin`"),
         (
             json!({
                 "input": {"origin": "tool_response", "parts": ["x"]}, "tool_call_id": "c1",

@@ -167,6 +167,20 @@ fn lines() -> Vec<(Value, &'static str)> {
         ),
         (json!({"input": {}, "continuation": true}), "turn"),
         (
+            json!({
+                "prompt_id": "p1", "input": {"origin": "user", "parts": []},
+                "tool_request": {"callId": "c", "name": "read_file", "args": {"file_path": "a"}, "isClientInitiated": true},
+            }),
+            "turn",
+        ),
+        (json!({"input": {"tool_request": [{"name": "f"}, {"name": "g", "args": null}]}}), "turn"),
+        (
+            json!({"input": {"origin": "tool_response",
+                "parts": [{"functionResponse": {"name": "f", "response": {"error": "no"}, "is_error": true}}]},
+                "tool_call_id": "c"}),
+            "turn",
+        ),
+        (
             json!({"type": "control_request", "request_id": "r1", "subtype": "set_model", "payload": {"model": "m"}}),
             "request",
         ),
@@ -247,6 +261,12 @@ fn wrong_lines_are_neither() {
         json!({"input": {"origin": "tool_response", "parts": ["x"]}}),
         json!({"input": {"origin": "nobody", "parts": ["x"]}}),
         json!({"input": {"parts": ["x"]}, "continuation": "yes"}),
+        json!({"input": {"parts": ["x"]}, "tool_request": {"name": "f"}}),
+        json!({"input": {}, "tool_request": {"call_id": "c"}}),
+        json!({"input": {}, "tool_request": {"name": ""}}),
+        json!({"input": {}, "tool_request": {"name": "f", "args": []}}),
+        json!({"input": {"origin": "tool_response", "parts": ["x"]}, "tool_request": [{"call_id": "c"}]}),
+        json!({"input": {"parts": [{"type": "function_response", "response": 1, "is_error": "yes"}]}}),
         json!({"input": {"parts": ["x"]}, "options": {"temperature": "hot"}}),
         json!({"input": {"parts": ["x"]}, "options": {"max_tokens": -1}}),
         json!({"messages": []}),
@@ -341,7 +361,8 @@ impl Maker<'_> {
 }
 
 /// What a schema cannot speak of: how the items of a list go together, and values with each other.
-const BEYOND_A_SCHEMA: [&str; 5] = [
+const BEYOND_A_SCHEMA: [&str; 6] = [
+    "two calls of a `tool_request` have this id",
     "the last of `messages` must be a user's",
     "a file by its path can only be in the last message",
     "what a function answered belongs into a message with the role `tool`",

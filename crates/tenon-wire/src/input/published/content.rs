@@ -135,6 +135,8 @@ enum ImageUrl {
 ]))]
 struct FunctionResponse {
     name: Option<String>,
+    /// The function failed; so it did when its `response` is an object with an `error`.
+    is_error: Option<bool>,
 }
 
 /// A file of this machine, or its content: `data` with a MIME type, or an address.

@@ -2,6 +2,7 @@
 //! `../openai_request.rs`.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::json;
 
 use super::content::{Content, Words};
 use super::id_or_null;
@@ -11,26 +12,53 @@ use super::id_or_null;
 #[schemars(extend(
     "not" = { "required": ["type"] },
     "allOf" = [
-        { "anyOf": [
-            { "properties": { "input": { "required": ["parts"], "properties": { "parts": { "type": ["string", "array"], "minItems": 1 } } } } },
-            { "properties": { "input": { "required": ["command"], "properties": { "command": { "type": "object" } } } } },
-            { "required": ["continuation"], "properties": { "continuation": { "const": true } } },
+        // Something is said, or calls are asked for, and not both.
+        { "oneOf": [
+            { "anyOf": [
+                { "properties": { "input": { "required": ["parts"], "properties": { "parts": { "type": ["string", "array"], "minItems": 1 } } } } },
+                { "properties": { "input": { "required": ["command"], "properties": { "command": { "type": "object" } } } } },
+                { "required": ["continuation"], "properties": { "continuation": { "const": true } } },
+            ] },
+            {
+                "not": { "properties": { "input": { "required": ["origin"], "properties": { "origin": { "const": "tool_response" } } } } },
+                "anyOf": [
+                    { "required": ["tool_request"], "properties": { "tool_request": { "type": ["object", "array"] } } },
+                    { "properties": { "input": { "required": ["tool_request"], "properties": { "tool_request": { "type": ["object", "array"] } } } } },
+                ],
+            },
         ] },
         // Whoever answers a call says which, and nobody else does.
         {
             "if": { "properties": { "input": { "required": ["origin"], "properties": { "origin": { "const": "tool_response" } } } } },
-            "then": { "anyOf": [
-                { "required": ["tool_call_id"], "properties": { "tool_call_id": { "type": "string" } } },
-                { "required": ["tool_request"], "properties": { "tool_request": { "type": "object" } } },
-                { "properties": { "input": { "required": ["tool_call_id"], "properties": { "tool_call_id": { "type": "string" } } } } },
-                { "properties": { "input": { "required": ["tool_request"], "properties": { "tool_request": { "type": "object" } } } } },
-            ] },
-            "else": { "not": { "anyOf": [
-                { "required": ["tool_call_id"], "properties": { "tool_call_id": { "type": "string" } } },
-                { "required": ["tool_request"], "properties": { "tool_request": { "type": "object" } } },
-                { "properties": { "input": { "required": ["tool_call_id"], "properties": { "tool_call_id": { "type": "string" } } } } },
-                { "properties": { "input": { "required": ["tool_request"], "properties": { "tool_request": { "type": "object" } } } } },
-            ] } },
+            "then": {
+                "anyOf": [
+                    { "required": ["tool_call_id"], "properties": { "tool_call_id": { "type": "string" } } },
+                    { "required": ["tool_request"], "properties": { "tool_request": { "type": "object" } } },
+                    { "properties": { "input": { "required": ["tool_call_id"], "properties": { "tool_call_id": { "type": "string" } } } } },
+                    { "properties": { "input": { "required": ["tool_request"], "properties": { "tool_request": { "type": "object" } } } } },
+                ],
+                "properties": {
+                    "tool_request": { "$ref": "#/$defs/AnsweredRequest" },
+                    "input": { "properties": { "tool_request": { "$ref": "#/$defs/AnsweredRequest" } } },
+                },
+            },
+            "else": {
+                "not": { "anyOf": [
+                    { "required": ["tool_call_id"], "properties": { "tool_call_id": { "type": "string" } } },
+                    { "properties": { "input": { "required": ["tool_call_id"], "properties": { "tool_call_id": { "type": "string" } } } } },
+                    {
+                        "required": ["tool_request"],
+                        "properties": {
+                            "tool_request": { "type": ["object", "array"] },
+                            "input": { "required": ["tool_request"], "properties": { "tool_request": { "type": ["object", "array"] } } },
+                        },
+                    },
+                ] },
+                "properties": {
+                    "tool_request": { "$ref": "#/$defs/AskedRequest" },
+                    "input": { "properties": { "tool_request": { "$ref": "#/$defs/AskedRequest" } } },
+                },
+            },
         },
     ],
 ))]
@@ -51,8 +79,9 @@ pub(super) struct ChatRequest {
     #[serde(default)]
     #[schemars(schema_with = "id_or_null")]
     tool_call_id: Option<String>,
-    /// The call that is answered, as it was asked for.
-    tool_request: Option<ToolRequest>,
+    /// With `origin` `tool_response`: the call that is answered, as it was asked for. Otherwise: calls that the client asks
+    /// for itself.
+    tool_request: Option<ToolRequests>,
     /// Goes on where the conversation stands; nothing new has to be said.
     continuation: Option<bool>,
 }
@@ -67,7 +96,7 @@ struct ChatInput {
     #[serde(default)]
     #[schemars(schema_with = "id_or_null")]
     tool_call_id: Option<String>,
-    tool_request: Option<ToolRequest>,
+    tool_request: Option<ToolRequests>,
 }
 
 /// Who says it.
@@ -114,12 +143,15 @@ enum CommandPath {
     Name(String),
 }
 
-/// A call of the model's, quoted.
 #[derive(JsonSchema)]
-#[schemars(extend("anyOf" = [
-    { "type": "object", "required": ["call_id"], "properties": { "call_id": { "type": "string" } } },
-    { "type": "object", "required": ["callId"], "properties": { "callId": { "type": "string" } } },
-]))]
+#[serde(untagged)]
+enum ToolRequests {
+    One(ToolRequest),
+    Many(Vec<ToolRequest>),
+}
+
+/// A call: of the model's, quoted, or of the client's own.
+#[derive(JsonSchema)]
 struct ToolRequest {
     #[serde(default)]
     #[schemars(schema_with = "id_or_null")]
@@ -127,6 +159,33 @@ struct ToolRequest {
     #[serde(default, rename = "callId")]
     #[schemars(schema_with = "id_or_null")]
     other_call_id: Option<String>,
+    /// The tool. A call of the client's own needs it.
+    #[serde(default)]
+    #[schemars(schema_with = "id_or_null")]
+    name: Option<String>,
+    args: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// What a `tool_request` needs with `origin` `tool_response`.
+pub(super) fn answered_request() -> serde_json::Value {
+    json!({
+        "description": "The call that is answered, by its id.",
+        "anyOf": [
+            { "type": "null" },
+            { "type": "object", "required": ["call_id"], "properties": { "call_id": { "type": "string" } } },
+            { "type": "object", "required": ["callId"], "properties": { "callId": { "type": "string" } } },
+        ],
+    })
+}
+
+/// What it needs with any other.
+pub(super) fn asked_request() -> serde_json::Value {
+    let call =
+        json!({ "type": "object", "required": ["name"], "properties": { "name": { "type": "string" } } });
+    json!({
+        "description": "Calls that the client asks for, by their tools.",
+        "anyOf": [{ "type": "null" }, call, { "type": "array", "minItems": 1, "items": call }],
+    })
 }
 
 /// Overrides that hold for one request.
