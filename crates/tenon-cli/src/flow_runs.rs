@@ -18,7 +18,7 @@ use crate::flow_args::ReportFormat;
 use crate::manual::print;
 use crate::result_file::ResultFile;
 use crate::stderr::{Level, Reporter, harmless, line};
-use crate::{flow_journal, flow_resume, surroundings};
+use crate::{flow_journal, flow_resume, flow_talk, surroundings};
 
 /// How long `cancel` waits for the other process: it looks twice a second, and its steps have two seconds to stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
@@ -74,7 +74,7 @@ pub fn export(run: &str) -> u8 {
 
 /// Whether what was said in a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+pub enum Shown {
     NoPayloads,
     Everything,
 }
@@ -173,6 +173,7 @@ fn text(view: &RunView, shown: Shown) -> String {
     for step in &view.steps {
         step_text(&mut text, step, shown);
     }
+    text.push_str(&flow_talk::text(&view.talk, shown));
     text
 }
 
@@ -224,11 +225,11 @@ fn step_text(text: &mut String, step: &RunStep, shown: Shown) {
     text.push('\n');
 }
 
-fn indented(text: &str, indent: &str) -> String {
+pub fn indented(text: &str, indent: &str) -> String {
     text.lines().map(|line| format!("{indent}    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-fn used(spent: &Spent) -> String {
+pub fn used(spent: &Spent) -> String {
     let cost = spent.cost_usd.map(|cost| format!(" · ${cost:.4}")).unwrap_or_default();
     format!("{} tokens{cost}", spent.usage.total)
 }
@@ -272,6 +273,7 @@ fn view_json(view: &RunView, shown: Shown) -> Value {
         "error": outcome.and_then(|outcome| outcome.error.as_ref()).map(|error| error_json(error, shown)),
         "steps": view.steps.iter().map(|step| step_json(step, shown)).collect::<Vec<_>>(),
     });
+    flow_talk::add_json(&mut run, &view.talk, shown);
     if shown == Shown::Everything {
         run["inputs"] = view.given.inputs.to_value();
         run["context"] = json!(view.given.context);

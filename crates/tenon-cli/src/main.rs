@@ -25,6 +25,7 @@ mod flow_progress;
 mod flow_resume;
 mod flow_run;
 mod flow_runs;
+mod flow_talk;
 mod flow_usage;
 mod goal;
 mod goal_approval;

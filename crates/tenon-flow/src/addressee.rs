@@ -2,7 +2,7 @@
 //!
 //! Only steps that an agent works on can be written to. A loop or an include is not one: its rounds, items and inner steps are.
 
-use crate::load::{LoadedStep, LoadedWorkflow, LoopKind, StepBody};
+use crate::load::{LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind, StepBody};
 use crate::message::{Address, COORDINATOR};
 
 /// Steps that are named to a model at most.
@@ -87,7 +87,7 @@ fn in_steps(steps: &[LoadedStep], id: &str) -> Place {
                     rest.split_at(end)
                 }),
             };
-            match turn.filter(|(number, _)| is_number(number)) {
+            match turn.filter(|(number, _)| is_turn(number, repeated)) {
                 Some((_, "")) if repeated.steps.is_empty() => Place::Agent,
                 Some((_, "")) => Place::Wrapper,
                 Some((_, rest)) => inside(&repeated.steps, rest),
@@ -101,7 +101,29 @@ fn inside(steps: &[LoadedStep], rest: &str) -> Place {
     rest.strip_prefix('.').map_or(Place::Nowhere, |id| in_steps(steps, id))
 }
 
-/// As ids spell it.
-fn is_number(text: &str) -> bool {
-    text.parse::<u32>().is_ok_and(|number| number.to_string() == text)
+/// Whether the loop can have such a round or item: the number as ids spell it, and not beyond what the document says.
+fn is_turn(text: &str, repeated: &LoadedLoop) -> bool {
+    let Some(number) = text.parse::<u32>().ok().filter(|number| number.to_string() == text) else {
+        return false;
+    };
+    match &repeated.kind {
+        LoopKind::RepeatUntil { max_iterations, .. } => number < *max_iterations,
+        LoopKind::ForEach { items: LoadedItems::List(items), .. } => (number as usize) < items.len(),
+        // How many there are shows when the loop begins (`post.rs`).
+        LoopKind::ForEach { items: LoadedItems::Expression(_), .. } => true,
+    }
+}
+
+/// The steps around a step, the outermost first, and itself: `lp`, `lp.1`, `lp.1.x` of `lp.1.x`.
+pub(crate) fn around(id: &str) -> impl Iterator<Item = &str> {
+    let inner = id.char_indices().filter(|(_, c)| matches!(c, '.' | '[')).map(|(at, _)| at);
+    inner.chain([id.len()]).map(|end| &id[..end])
+}
+
+/// The items of loops that a step stands in: `each` and 3 of `each[3].inner`.
+pub(crate) fn items(id: &str) -> impl Iterator<Item = (&str, u32)> {
+    id.match_indices('[').filter_map(|(at, _)| {
+        let (number, _) = id[at + 1..].split_once(']')?;
+        Some((&id[..at], number.parse().ok()?))
+    })
 }

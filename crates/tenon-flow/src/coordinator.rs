@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tenon_agent::{Assignment, Cap, Folder, HowToAnswer, Limits, Replay, SetBy, Stop, run, system_prompt};
-use tenon_core::{Cost, Ending, ErrorClass, EventSink, Failure, Message, Models, Sampling, TurnRecord};
+use tenon_core::{Cost, Ending, ErrorClass, EventSink, Failure, Message, Sampling, TurnRecord};
 use tenon_tools::Registry;
 
 use crate::addressee::names;
@@ -17,9 +17,10 @@ use crate::agent_step::as_step_error;
 use crate::coordinator_tools::{self, LastWord};
 use crate::event::{ErrorData, FlowEmitter, FlowEventData};
 use crate::message::{Address, COORDINATOR, DropReason};
+use crate::past::cost_of;
 use crate::post::{Post, Reader};
 use crate::report::ErrorReport;
-use crate::signal::{Signal, Signals};
+use crate::signal::{Signal, SignalJournal, Signals};
 use crate::step_events::StepSink;
 use crate::{
     LoadedWorkflow, ModelWish, Notice, Role, Spent, StepKey, StepLog, StepParts, StepStatus, Turns,
@@ -58,6 +59,7 @@ pub(crate) struct Coordinator {
     post: Arc<Post>,
     word: Arc<LastWord>,
     tally: Mutex<Tally>,
+    journal: Arc<dyn SignalJournal>,
 }
 
 /// How many steps of the document have come to what.
@@ -85,6 +87,7 @@ impl Coordinator {
             post: Arc::clone(post),
             word: Arc::new(word),
             tally: Mutex::new(Tally { completed: before, failed: 0, over: before }),
+            journal: Arc::clone(&signals.journal),
         }
     }
 
@@ -97,11 +100,15 @@ impl Coordinator {
         stop: Stop,
     ) -> Coordinated {
         let key = key(events.run_id()).to_string();
+        if let Some(summary) = cut_off(&turns.records).filter(|_| self.word.said().is_none()) {
+            // Should that not be kept, it is asked once more.
+            let _ = self.word.say(summary).await;
+        }
         if self.word.said().is_some() {
             self.post.close_for(&Address::Coordinator, DropReason::MailboxClosedByFinalize).await;
-            let spent = paid(&turns.records, &parts.template.models);
+            let spent = cost_of(&turns.records, &parts.template.models);
             parts.template.budget.count(spent.cost_usd.map_or(Cost::Unknown, Cost::Usd));
-            return Coordinated { summary: self.word.said(), spent };
+            return self.paid(spent).await;
         }
         let (spent, failure) = match parts.models.model(&ModelWish::default(), None) {
             Ok(model) => {
@@ -152,8 +159,7 @@ impl Coordinator {
             }
             Err(failure) => (Spent::default(), Some(failure)),
         };
-        let summary = self.word.said();
-        if let (None, Some(failure)) = (&summary, failure.filter(|_| stop.reason().is_none())) {
+        if let (None, Some(failure)) = (self.word.said(), failure.filter(|_| stop.reason().is_none())) {
             let mut error = as_step_error(&failure);
             error.message =
                 format!("the coordinator stopped, and the run goes on without it: {}", error.message);
@@ -161,7 +167,14 @@ impl Coordinator {
             events.emit_for(None, Some(COORDINATOR), FlowEventData::Error(data));
         }
         self.post.close_for(&Address::Coordinator, DropReason::NoCoordinator).await;
-        Coordinated { summary, spent }
+        self.paid(spent).await
+    }
+
+    /// Keeps what it cost, for whoever looks at the run later.
+    async fn paid(&self, spent: Spent) -> Coordinated {
+        // A journal that cannot be written is found out by a step.
+        let _ = self.journal.write(vec![Signal::CoordinatorPaid { spent }]).await;
+        Coordinated { summary: self.word.said(), spent }
     }
 
     fn prompt(&self, parts: &StepParts) -> String {
@@ -267,13 +280,17 @@ fn is_plain(segment: &crate::Segment) -> bool {
     segment.of_item().is_none() && segment.of_iteration().is_none()
 }
 
-/// What turns of before cost.
-fn paid(records: &[TurnRecord], models: &Models) -> Spent {
-    let mut spent = Spent::default();
-    for record in records {
-        let TurnRecord::ModelTurn { model, usage, .. } = record else { continue };
-        let cost = Cost::of(models.price(model), Some(*usage));
-        spent.add(&Spent { usage: *usage, cost_usd: cost.usd(), turns: 1 });
+/// A last word that was paid for, when the run was cut off before it was kept.
+fn cut_off(records: &[TurnRecord]) -> Option<String> {
+    let last = records.iter().rev().find_map(|record| match record {
+        TurnRecord::ModelTurn { message, .. } => Some(message),
+        _ => None,
+    })?;
+    let call = last.tool_calls().find(|call| call.name == coordinator_tools::FINALIZE)?;
+    let is_done = |record: &TurnRecord| matches!(record, TurnRecord::ToolFinished { result, .. } if result.call_id == call.id);
+    if records.iter().any(is_done) {
+        return None;
     }
-    spent
+    let arguments: serde_json::Value = serde_json::from_str(&call.arguments).ok()?;
+    Some(arguments.get("summary").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned())
 }

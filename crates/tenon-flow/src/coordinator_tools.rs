@@ -17,6 +17,8 @@ use crate::message_tools::{MAX_MESSAGE_CHARS, answer, wrapper};
 use crate::post::{Post, Sent};
 use crate::signal::{Signal, SignalJournal};
 
+/// Its last word.
+pub(crate) const FINALIZE: &str = "finalize";
 /// What the ids of its messages begin with.
 const FORWARDED: &str = "msg-fwd";
 
@@ -42,7 +44,7 @@ impl LastWord {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn say(&self, summary: String) -> Result<(), Refusal> {
+    pub(crate) async fn say(&self, summary: String) -> Result<(), Refusal> {
         let signal = Signal::Finalized { summary: summary.clone() };
         if let Err(why) = self.journal.write(vec![signal]).await {
             return Err(Refusal::failed(format!("The summary could not be kept: {why}.")));
@@ -97,7 +99,7 @@ pub(crate) fn tools(
         part(
             Act::Finalize { word: Arc::clone(word), stop: stop.clone() },
             spec(
-                "finalize",
+                FINALIZE,
                 "Your last word: after it you hear nothing more.",
                 json!({ "summary": { "type": "string", "description": "What came of the workflow, in a few sentences." } }),
                 &[],
@@ -134,15 +136,13 @@ impl CoordinatorTool {
                     }
                 };
                 let to = address(flow, &Address::Coordinator, reader.filled_text("target_step_id")?.trim());
-                if let Some(refusal) = wrapper(flow, &to) {
-                    return Err(refusal);
-                }
+                let refusal = wrapper(flow, &to);
                 let sent = post.send(FORWARDED, Address::Coordinator, to, kind, text).await;
                 if matches!(sent, Sent::Dropped(_)) {
                     // What it wanted to say is not lost to whoever watches.
                     narrate(events, text);
                 }
-                Ok(answer(sent, flow, None))
+                refusal.map_or_else(|| Ok(answer(sent, flow, None)), Err)
             }
             Act::Narrate { events } => {
                 narrate(events, capped(reader.filled_text("text")?, "text")?);

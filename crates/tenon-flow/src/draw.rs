@@ -7,6 +7,7 @@ mod boxes;
 mod json;
 mod layout;
 mod list;
+mod literals;
 mod mermaid;
 mod svg;
 

@@ -44,6 +44,7 @@ mod references;
 mod report;
 mod retell;
 mod run;
+mod run_talk;
 mod run_view;
 mod shared;
 mod shared_memory;
@@ -120,6 +121,7 @@ pub use record::{
 pub use references::{RefError, confined};
 pub use report::{CoordinatorReport, ErrorReport, Report, StepReport, StepReports, Tokens};
 pub use run::{CannotRun, FlowRun, StopRun, run, show_again};
+pub use run_talk::{CoordinatorView, MessageFate, MessageView, NoteView, TalkView};
 pub use run_view::{AttemptView, CallView, RunStep, RunView, TurnView, ViewStatus};
 pub use signal::{Signal, SignalJournal, Signals};
 pub use step_key::{InvalidStepKey, Role, Segment, StepKey};

@@ -56,11 +56,10 @@ impl SendMessage {
             return Ok(helpers.call(ctx, args).await);
         }
         let to = to.map_or(Address::Coordinator, |name| address(&self.flow, &self.from, name));
-        if let Some(refusal) = wrapper(&self.flow, &to) {
-            return Err(refusal);
-        }
+        let refusal = wrapper(&self.flow, &to);
+        // Also what nobody can read is told as dropped.
         let sent = self.post.send(SENT, self.from.clone(), to, MessageType::Info, text).await;
-        Ok(answer(sent, &self.flow, self.from.step_id()))
+        refusal.map_or_else(|| Ok(answer(sent, &self.flow, self.from.step_id())), Err)
     }
 }
 

@@ -1,11 +1,12 @@
 //! `tenon flow show RUN --html`: a run as one page that needs nothing but a browser: no script, no request, no other file.
 //!
 //! [`page`] is a pure function of a [`RunView`]. Texts and their escaping are in `page/html.rs`, the graph with its statuses is drawn
-//! by `draw/svg.rs`, bars of time are in `page/time.rs`, what is said of each step in `page/steps.rs`, and how all of it looks in
-//! `page/page.css`. What was said in the run is left out unless it is asked for.
+//! by `draw/svg.rs`, bars of time are in `page/time.rs`, what is said of each step in `page/steps.rs`, what agents told each other in
+//! `page/talk.rs`, and how all of it looks in `page/page.css`. What was said in the run is left out unless it is asked for.
 
 mod html;
 mod steps;
+mod talk;
 mod time;
 
 use std::collections::HashMap;
@@ -18,6 +19,9 @@ use html::{duration, moment, money, number, payload, text};
 const STYLE: &str = include_str!("page/page.css");
 /// Everything a page may load: its own styles, and the empty icon that keeps browsers from asking for one.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+
+const FULL: &str = "<p class=\"note\">There is more than a page can hold: some texts below are left out. \
+    <code>tenon flow show RUN --payloads</code> and <code>tenon flow export RUN</code> have all of them.</p>\n";
 
 /// Whether a page holds what was said in the run: prompts, answers, arguments, results, and errors that may quote them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +47,14 @@ pub fn page(view: &RunView, payloads: Payloads) -> String {
     page.push_str("<main>\n");
     note(&mut page, view, payloads);
     outcome(&mut page, view, payloads);
-    graph(&mut page, view);
+    graph(&mut page, view, payloads);
     time::section(&mut page, view);
+    let before_texts = page.len();
     steps::section(&mut page, view, payloads);
+    talk::section(&mut page, view, payloads);
+    if page.len() >= html::MAX_BYTES {
+        page.insert_str(before_texts, FULL);
+    }
     page.push_str("</main>\n<footer><p>Made by <code>tenon flow show</code>. This page loads nothing and runs no script.</p></footer>\n</body>\n</html>\n");
     page
 }
@@ -80,7 +89,7 @@ fn note(page: &mut String, view: &RunView, payloads: Payloads) {
     }
     let _ = writeln!(
         page,
-        "<p class=\"note\">Prompts, answers and results are left out. \
+        "<p class=\"note\">Prompts, answers, results, messages and texts in expressions are left out. \
          <code>tenon flow show {} --html FILE --payloads</code> writes a page that has them.</p>",
         text(&view.id)
     );
@@ -152,8 +161,11 @@ pub fn says_nothing_of_the_run(class: StepErrorClass) -> bool {
     )
 }
 
-fn graph(page: &mut String, view: &RunView) {
-    let plan = Plan::of_loaded(&view.document);
+fn graph(page: &mut String, view: &RunView, payloads: Payloads) {
+    let plan = match payloads {
+        Payloads::Shown => Plan::of_loaded(&view.document),
+        Payloads::LeftOut => Plan::of_loaded(&view.document).without_literals(),
+    };
     let marks: HashMap<String, Mark> = view
         .steps
         .iter()

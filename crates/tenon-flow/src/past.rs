@@ -118,7 +118,8 @@ impl Past {
             if entry.kind == RowKind::Signal {
                 // Rows of other names are somebody else's.
                 if entry.key == Signal::ROW_KEY {
-                    past.signals.push(read(&entry.payload).map_err(damaged)?);
+                    let signal = Signal::read(&entry.payload).map_err(|error| damaged(error.to_string()))?;
+                    past.signals.push(signal);
                 }
                 continue;
             }
@@ -428,7 +429,7 @@ pub(crate) fn spent_by(completion: &Completion) -> Spent {
 }
 
 /// What turns cost, by today's prices.
-fn cost_of(turns: &[TurnRecord], models: &Models) -> Spent {
+pub(crate) fn cost_of(turns: &[TurnRecord], models: &Models) -> Spent {
     let mut spent = Spent::default();
     for turn in turns {
         let TurnRecord::ModelTurn { model, usage, .. } = turn else { continue };

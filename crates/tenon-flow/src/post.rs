@@ -18,7 +18,7 @@ use tenon_core::{ErrorClass, Failure};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::addressee::{Place, place};
+use crate::addressee::{Place, around, items, place};
 use crate::coordinator::Coordination;
 use crate::event::{FlowEmitter, FlowEventData};
 use crate::load::LoadedWorkflow;
@@ -48,6 +48,8 @@ struct State {
     /// Of the next message.
     number: u64,
     boxes: BTreeMap<Address, Slot>,
+    /// How many items loops have, since it is known.
+    items: BTreeMap<String, u32>,
     /// Nobody reads any more, for this reason.
     over: Option<DropReason>,
     /// What is known and not yet kept.
@@ -194,15 +196,9 @@ impl Post {
     /// Puts a message that is kept before its reader, unless there is none any more.
     fn land(&self, letter: Letter, tell: TellSender) -> Option<DropReason> {
         let mut state = self.state();
-        let over = state.over;
-        let slot = state.slot(&letter.to);
-        slot.arriving -= 1;
+        state.slot(&letter.to).arriving -= 1;
         self.changed.notify_waiters();
-        let refused = match (slot.phase, over) {
-            (Phase::Closed(reason), _) | (_, Some(reason)) => Some(reason),
-            (Phase::Waiting | Phase::Open, None) => None,
-        };
-        if let Some(reason) = refused {
+        if let Some(reason) = state.closed(&letter.to).or(state.over) {
             self.drop_letter(&mut state, &letter, reason, tell, Dropped::ForGood);
             return Some(reason);
         }
@@ -235,12 +231,11 @@ impl Post {
             }
             _ => {}
         }
-        let slot = state.slot(to);
-        match slot.phase {
-            Phase::Closed(reason) => Some(reason),
-            _ if slot.unread.len() + slot.arriving >= MAX_UNREAD => Some(DropReason::MailboxFull),
-            Phase::Waiting | Phase::Open => None,
+        if let Some(reason) = state.closed(to) {
+            return Some(reason);
         }
+        let slot = state.slot(to);
+        (slot.unread.len() + slot.arriving >= MAX_UNREAD).then_some(DropReason::MailboxFull)
     }
 
     /// Something that the run itself tells the coordinator, or an agent that takes another turn anyway.
@@ -318,6 +313,28 @@ impl Post {
             .collect();
         for address in all {
             self.drop_unread(&mut state, &address, DropReason::TargetTerminal, dropped);
+        }
+    }
+
+    /// A step is about to be worked on, perhaps once more: inside a loop that is tried again.
+    pub(crate) fn begins(&self, step_id: &str) {
+        let mut state = self.state();
+        let slot = state.slot(&Address::Step(step_id.to_owned()));
+        if matches!(slot.phase, Phase::Closed(_)) {
+            slot.phase = Phase::Waiting;
+        }
+    }
+
+    /// A loop over items has begun, and has so many of them.
+    pub(crate) fn has_items(&self, step_id: &str, count: u32) {
+        let mut state = self.state();
+        state.items.insert(step_id.to_owned(), count);
+        let beyond = |address: &&Address| {
+            let mut items = address.step_id().into_iter().flat_map(items);
+            items.any(|(each, item)| each == step_id && item >= count)
+        };
+        for address in state.boxes.keys().filter(beyond).cloned().collect::<Vec<_>>() {
+            self.drop_unread(&mut state, &address, DropReason::UnknownStep, Dropped::ForGood);
         }
     }
 
@@ -435,6 +452,25 @@ impl Post {
 impl State {
     fn slot(&mut self, address: &Address) -> &mut Slot {
         self.boxes.entry(address.clone()).or_default()
+    }
+
+    /// Why nobody reads there any more: it is over, or something that it is inside of, or there is no such item.
+    fn closed(&self, to: &Address) -> Option<DropReason> {
+        let phase = |address: &Address| self.boxes.get(address).map(|slot| slot.phase);
+        let closed = |address: &Address| match phase(address) {
+            Some(Phase::Closed(reason)) => Some(reason),
+            Some(Phase::Waiting | Phase::Open) | None => None,
+        };
+        let Some(id) = to.step_id() else { return closed(to) };
+        // Whoever reads, reads: also inside a loop that is tried again.
+        if phase(to) == Some(Phase::Open) {
+            return None;
+        }
+        let is_beyond = |(each, item): (&str, u32)| self.items.get(each).is_some_and(|count| item >= *count);
+        match around(id).find_map(|id| closed(&Address::Step(id.to_owned()))) {
+            None if items(id).any(is_beyond) => Some(DropReason::UnknownStep),
+            closed => closed,
+        }
     }
 }
 

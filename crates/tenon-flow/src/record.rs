@@ -75,6 +75,9 @@ pub enum StepStatus {
 }
 
 impl StepStatus {
+    pub const ALL: [StepStatus; 4] =
+        [StepStatus::Completed, StepStatus::Failed, StepStatus::Skipped, StepStatus::Cancelled];
+
     /// As expressions and output spell it.
     pub fn name(self) -> &'static str {
         match self {

@@ -4,10 +4,11 @@
 //!
 //! - [`RunView`]: the run. Its document (loaded from what the run holds, so a drawing can be made of it), state, times,
 //!   what the caller gave, what everything cost, and the outcome once every step is over.
-//! - [`RunStep`]: one step of the document, or a round, an item or a step inside a loop or an include, in the order in which
-//!   they started; then the document's steps that have not. Its `record` has content, result, error and cost when it is over.
+//! - [`RunStep`]: one step of the document, or a round, an item or a step inside a loop or an include, right after what it is
+//!   inside of and otherwise in the order in which they started; then the document's steps that have not. Its `record` has content, result, error and cost when it is over.
 //! - [`AttemptView`]: one run of the step's agent, with the prompt. A loop and an include have none of their own.
 //! - [`TurnView`] and [`CallView`]: what the model said and what its tools gave.
+//! - [`TalkView`]: messages, the shared memory and the coordinator (`run_talk.rs`).
 //!
 //! `prompt`, `text`, `arguments`, `result`, `content`, `context` and `inputs` are payloads: whoever shows a view leaves them
 //! out unless asked for them. Errors and names are not.
@@ -17,9 +18,11 @@ use std::sync::Arc;
 
 use tenon_core::{Origin, Timestamp, TurnRecord, Usage};
 
+use crate::addressee::around as around_id;
 use crate::journal::{JournalError, RowKind, RunState, StoredRun};
 use crate::past::{Past, add_to_steps, spent_by, total};
 use crate::retell::{Listener, retell};
+use crate::run_talk::TalkView;
 use crate::{
     Given, LoadOptions, LoadedWorkflow, Notice, Pinned, Role, RunLimits, RunSpec, Segment, Spent, Started,
     StepError, StepKey, StepKind, StepOutcome, StepRecord, StepRequest, StepStatus, WorkflowOutcome,
@@ -44,6 +47,8 @@ pub struct RunView {
     pub given: Given,
     pub document: Arc<LoadedWorkflow>,
     pub steps: Vec<RunStep>,
+    /// What its agents told each other.
+    pub talk: TalkView,
     /// Everything that was paid for, attempts that were given up included. The cost of turns of a step that is not over is
     /// not known here, so that it is `None` as long as there is one.
     pub spent: Spent,
@@ -144,7 +149,10 @@ impl RunView {
         let options = LoadOptions::default();
         let document = Arc::new(load_pinned(&pinned, &options).map_err(|error| damaged(error.to_string()))?);
         let past = Past::read(stored)?;
-        let attempts = attempts(stored, &past)?;
+        let mut attempts = attempts(stored, &past)?;
+        let coordinator = (vec![Segment::new(&run.id)], Role::Coordinator);
+        let coordinator = attempts.remove(&coordinator).and_then(|mut attempts| attempts.pop());
+        let talk = TalkView::of(stored, &document, coordinator)?;
         let mut spec = RunSpec::new(Arc::clone(&document), &run.id, given.inputs.clone());
         spec.limits = RunLimits { max_concurrency: Some(u32::MAX), ..RunLimits::default() };
         spec.before = total(&past.spent);
@@ -155,8 +163,10 @@ impl RunView {
         }
         let mut spent = total(&past.spent);
         attempts.values().flatten().for_each(|attempt| spent.add(&attempt.spent));
+        talk.coordinator.iter().for_each(|coordinator| spent.add(&coordinator.spent));
         let mut steps = seen.into_steps(stored.state, attempts, &past.spent);
         waiting(&document, &run.id, &mut steps);
+        group(&mut steps);
         Ok(RunView {
             id: run.id.clone(),
             name: run.name.clone(),
@@ -167,6 +177,7 @@ impl RunView {
             given,
             document,
             steps,
+            talk,
             spent,
             outcome,
         })
@@ -334,6 +345,19 @@ impl Listener for Seen {
             | Notice::JudgeFailed { .. } => {}
         }
     }
+}
+
+/// What is inside a loop or an include comes right after it, in the order in which it started.
+fn group(steps: &mut [RunStep]) {
+    let mut first: HashMap<String, usize> = HashMap::new();
+    for (position, step) in steps.iter().enumerate() {
+        for id in around_id(&step.id) {
+            first.entry(id.to_owned()).or_insert(position);
+        }
+    }
+    steps.sort_by_cached_key(|step| {
+        around_id(&step.id).filter_map(|id| first.get(id).copied()).collect::<Vec<_>>()
+    });
 }
 
 /// The document's steps of which nothing is known, at the end.

@@ -16,7 +16,7 @@ use crate::shared_memory::{self, SharedMemory};
 use crate::signal::Signals;
 use crate::{
     AgentRequest, LoadedAgent, LoadedWorkflow, NEVER_SUBMITTED, NotRun, Notice, Purpose, StepBody, StepError,
-    StepErrorClass, StepOutcome, StepOutput, StepStatus, WorkflowStatus,
+    StepErrorClass, StepKind, StepOutcome, StepOutput, StepStatus, WorkflowStatus,
 };
 
 /// What steps are offered without asking for it.
@@ -124,11 +124,21 @@ impl Shared {
             coordinator.hear(notice);
         }
         let (key, record) = match notice {
+            Notice::Started(started) => {
+                let step_id = started.key.step_id();
+                self.post.begins(&step_id);
+                if let StepKind::ForEach { items } = started.kind {
+                    self.post.has_items(&step_id, items);
+                }
+                return;
+            }
             // The end of the run says why.
             Notice::NotRun { why: NotRun::RunEnded, .. } => return,
             Notice::Ended { record, .. } if record.status == StepStatus::Cancelled => return,
-            Notice::Ended { key, record, .. } | Notice::NotRun { key, record, .. } => (key, record),
-            _ => return,
+            Notice::Ended { key, record, .. }
+            | Notice::NotRun { key, record, .. }
+            | Notice::Restored { key, record, .. } => (key, record),
+            Notice::Retrying { .. } | Notice::Progress { .. } | Notice::JudgeFailed { .. } => return,
         };
         let dropped = match record.status {
             StepStatus::Completed | StepStatus::Skipped => Dropped::ForGood,

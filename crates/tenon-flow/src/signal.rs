@@ -10,10 +10,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tenon_core::BoxFut;
 
+use crate::Spent;
 use crate::message::{DropReason, Letter};
 
 /// One thing that is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "signal", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Signal {
     /// An entry of the shared memory. The last one of a key holds.
@@ -26,11 +27,18 @@ pub enum Signal {
     MessageDelivered { id: String },
     /// The coordinator's last word.
     Finalized { summary: String },
+    /// What the coordinator had cost when it ended. The last one holds; a run that goes on counts anew.
+    CoordinatorPaid { spent: Spent },
 }
 
 impl Signal {
     /// Whose rows these are in a journal. No step is called like this: keys of steps have an attempt at their end.
     pub(crate) const ROW_KEY: &'static str = "shared";
+
+    /// Of a row. By way of a value: numbers in tagged enums cannot be read from text as long as they keep their spelling.
+    pub(crate) fn read(payload: &str) -> Result<Signal, serde_json::Error> {
+        serde_json::from_value(serde_json::from_str(payload)?)
+    }
 }
 
 /// Where signals are kept.

@@ -28,6 +28,7 @@ mod openai_responses;
 mod peek;
 mod rate_headers;
 mod rate_limit;
+mod rate_pace;
 mod reasoning;
 mod response_format;
 mod restore;

@@ -6,7 +6,8 @@
 //! | Anthropic | `anthropic-ratelimit-requests-remaining`, `-tokens-`, `-input-tokens-`, `-output-tokens-` | `…-reset`: `2026-01-02T03:04:05Z` |
 //! | others | `ratelimit-remaining`, `x-ratelimit-remaining` | `ratelimit-reset`, `x-ratelimit-reset`: seconds, or seconds or milliseconds since 1970 |
 //!
-//! Only `0` left means anything: whoever may ask does not wait. What a refusal says is `retry_after.rs`.
+//! With `0` left nobody asks until then; how many are left matters only to those who wait. What a refusal says is `retry_after.rs`,
+//! and this where it says nothing else.
 
 use std::time::Duration;
 
@@ -23,6 +24,14 @@ pub(crate) fn pause_asked_for(response: &HttpResponse) -> Option<Duration> {
         Some(size.map_or(reset, |size| reset.div_f64(size)))
     });
     pauses.max()
+}
+
+/// How many more requests the server will answer now, where it says so. What it gives in tokens is another question.
+pub(crate) fn requests_left(response: &HttpResponse) -> Option<u32> {
+    let of_requests = KINDS.iter().filter(|kind| !kind.remaining.contains("tokens"));
+    let left = of_requests.filter_map(|kind| number(response.header(kind.remaining)?));
+    // A number that is too large for it is the largest.
+    left.map(|left| left as u32).min()
 }
 
 struct Kind {
@@ -182,6 +191,29 @@ mod tests {
             ),
         ] {
             assert_eq!(pause(&headers), expected.map(Duration::from_millis), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn how_many_are_left() {
+        let left = |headers: &[(&str, &str)]| {
+            let headers =
+                headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            requests_left(&HttpResponse {
+                status: 200,
+                headers,
+                body: Box::pin(futures_util::stream::empty()),
+            })
+        };
+        for (headers, expected) in [
+            (vec![("x-ratelimit-remaining-requests", "59"), ("x-ratelimit-remaining-tokens", "3")], Some(59)),
+            (vec![("anthropic-ratelimit-requests-remaining", "7")], Some(7)),
+            (vec![("ratelimit-remaining", "0"), ("x-ratelimit-remaining", "9")], Some(0)),
+            (vec![("x-ratelimit-remaining", "1e99")], Some(1_000_000_000)),
+            (vec![("x-ratelimit-remaining", "many")], None),
+            (vec![], None),
+        ] {
+            assert_eq!(left(&headers), expected, "{headers:?}");
         }
     }
 

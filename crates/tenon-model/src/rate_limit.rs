@@ -2,12 +2,11 @@
 //!
 //! One bucket for each server and key. While nobody was limited, requests pass it without a stop. When a server answers 429, or
 //! says that nothing is left, the bucket closes until the time that it named; whoever asks meanwhile waits, in the order
-//! in which requests began, and does not run into a refusal of its own. Then requests leave one at a time, at the pace that
-//! the server has shown to allow, which doubles while nothing is refused, until nobody is held up any longer.
+//! in which requests began, and does not run into a refusal of its own. How they leave afterwards is decided in `rate_pace.rs`.
 //!
 //! How long one request is tried is `retry.rs`; the headers that servers send are read in `rate_headers.rs`.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,21 +16,13 @@ use tenon_core::{BoxFut, Cancel, ModelError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::rate_headers::pause_asked_for;
+use crate::rate_headers::{pause_asked_for, requests_left};
+use crate::rate_pace::{Leave, Pace};
 use crate::{Endpoint, HttpRequest, HttpResponse, Transport};
 
 /// Nobody is held up for longer than this: limits are counted by the minute, and who asks for more is
 /// left to every request's own patience.
 const LONGEST_CLOSURE: Duration = Duration::from_secs(60);
-/// After so long without a refusal, requests leave twice as often.
-const EASED_EVERY: Duration = Duration::from_secs(30);
-/// What a server names is what is left of its time, and answers take theirs: a little slower meets no refusal.
-const MARGIN: f64 = 1.1;
-/// Requests that are closer together than this are not held apart.
-const NO_PACE: Duration = Duration::from_millis(5);
-/// Answers that are remembered, to know what a server allowed before it refused. More in a minute is no pace worth keeping.
-const REMEMBERED: usize = 1024;
-
 /// The buckets of a process. Clones share them.
 #[derive(Clone, Default)]
 pub struct RateLimits(Arc<Known>);
@@ -72,21 +63,9 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    limit: Option<Limit>,
+    limit: Option<Pace>,
     /// Those who wait. The smallest place is next.
     waiting: BTreeSet<u64>,
-    /// When the server last gave an answer, the oldest first.
-    answers: VecDeque<Instant>,
-}
-
-#[derive(Clone, Copy)]
-struct Limit {
-    /// The longest time for which the server refused.
-    window: Duration,
-    refused: Instant,
-    opens: Instant,
-    /// No request leaves before.
-    next: Instant,
 }
 
 /// Where a request stands among all others, however often it is sent.
@@ -137,49 +116,45 @@ impl Bucket {
             return false;
         }
         let now = Instant::now();
-        let mut state = self.state();
-        let limit = match state.limit {
-            None => Limit { window: wait, refused: now, opens: now + wait, next: now + wait },
-            Some(before) => {
-                let opens = before.opens.max(now + wait);
-                // Several refusals at once are one.
-                let refused = if before.opens > now { before.refused } else { now };
-                Limit { window: before.window.max(wait), refused, opens, next: opens }
-            }
-        };
-        state.limit = Some(limit);
+        match &mut self.state().limit {
+            Some(pace) => pace.close(wait, now),
+            limit @ None => *limit = Some(Pace::closed(wait, now)),
+        }
         self.0.is_limited.store(true, Ordering::Release);
         self.0.changed.notify_waiters();
         true
     }
 
-    fn answered(&self) {
-        let mut state = self.state();
-        if state.answers.len() == REMEMBERED {
-            state.answers.pop_front();
+    /// The server has given an answer, and may have said how many more it will give.
+    fn answered(&self, left: Option<u32>) {
+        if !self.0.is_limited.load(Ordering::Acquire) {
+            return;
         }
-        state.answers.push_back(Instant::now());
+        if let Some(pace) = &mut self.state().limit {
+            pace.answered();
+            if let Some(left) = left {
+                pace.told_left(left);
+            }
+        }
+        self.0.changed.notify_waiters();
     }
 
     fn answer(&self, place: Place, now: Instant) -> Answer {
         let mut state = self.state();
-        let pace = state.pace(now);
         let is_next = state.waiting.first() == Some(&place.0);
-        let Some(limit) = state.limit.as_mut() else { return Answer::Leave };
+        let Some(pace) = state.limit.as_mut() else { return Answer::Leave };
         if !is_next {
             return Answer::AfterOthers;
         }
-        if limit.next > now {
-            return Answer::At(limit.next);
-        }
-        match pace {
-            Some(pace) => limit.next = now + pace,
-            None => {
+        match pace.leave(now) {
+            Leave::Now => Answer::Leave,
+            Leave::At(time) => Answer::At(time),
+            Leave::Free => {
                 state.limit = None;
                 self.0.is_limited.store(false, Ordering::Release);
+                Answer::Leave
             }
         }
-        Answer::Leave
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -213,21 +188,6 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl State {
-    /// The time between two requests; `None` when they need not be held apart any longer.
-    fn pace(&self, now: Instant) -> Option<Duration> {
-        let Limit { window, refused, opens, .. } = self.limit?;
-        // What was answered in a time as long as that before it refused; some of it comes a little later.
-        let since = refused.checked_sub(window).unwrap_or(refused);
-        let allowed = self.answers.iter().filter(|at| **at >= since && **at <= opens).count();
-        let allowed = u32::try_from(allowed).unwrap_or(u32::MAX).max(1);
-        let eased = now.saturating_duration_since(opens).as_millis() / EASED_EVERY.as_millis();
-        let doubled = 1_u32.checked_shl(u32::try_from(eased).unwrap_or(u32::MAX))?;
-        let pace = window.mul_f64(MARGIN) / allowed / doubled;
-        Some(pace).filter(|pace| *pace >= NO_PACE)
-    }
-}
-
 struct Watching {
     inner: Arc<dyn Transport>,
     bucket: Bucket,
@@ -238,7 +198,7 @@ impl Transport for Watching {
         Box::pin(async move {
             let response = self.inner.send(exchange, cancel).await?;
             if (200..300).contains(&response.status) {
-                self.bucket.answered();
+                self.bucket.answered(requests_left(&response));
                 if let Some(pause) = pause_asked_for(&response) {
                     self.bucket.close(pause);
                 }

@@ -1,14 +1,21 @@
-//! How long a server asks us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date.
+//! How long a server asks us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date; for want of both, what the
+//! headers of `rate_headers.rs` say.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::HttpResponse;
+use crate::rate_headers::pause_asked_for;
+
+const TOO_MANY: u16 = 429;
 
 pub(crate) fn retry_after(response: &HttpResponse) -> Option<Duration> {
     if let Some(millis) = response.header("retry-after-ms").and_then(number) {
         return Some(Duration::from_secs_f64(millis / 1000.0));
     }
-    let text = response.header("retry-after")?;
+    let Some(text) = response.header("retry-after") else {
+        // Some say it only in the headers that every answer has.
+        return if response.status == TOO_MANY { pause_asked_for(response) } else { None };
+    };
     if let Some(seconds) = number(text) {
         return Some(Duration::from_secs_f64(seconds));
     }

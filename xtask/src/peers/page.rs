@@ -40,6 +40,33 @@ steps:
   - { id: sum, dependsOn: [each], instructions: Sum up. }
 ";
 
+const MIXED: &str = "
+name: \"Everything – Prüfung & <notes> 発布\"
+agents:
+  lister:
+    description: Lists.
+    resultSchema: { type: object, required: [all], properties: { all: { type: array, items: { type: string } } } }
+steps:
+  - { id: look, agent: lister, instructions: Look around. }
+  - { id: paint, dependsOn: [look], instructions: Paint it. }
+  - { id: each, dependsOn: [look], instructions: 'Do ${{ item }}.', loop: { forEach: steps.look.result.all } }
+  - { id: a-very-long-step-id-that-goes-on-and-on-until-sixty-four-charact, dependsOn: [paint, each], instructions: Go on. }
+  - id: rounds
+    dependsOn: [look]
+    loop: { maxIterations: 2, steps: [{ id: write, instructions: Go on. }, { id: check, instructions: Go on., dependsOn: [write] }] }
+  - { id: inc, dependsOn: [look], include: inc.yaml }
+  - { id: broken, dependsOn: [paint], instructions: Break it. }
+  - { id: after, dependsOn: [broken], instructions: Go on. }
+  - { id: never, dependsOn: [paint], condition: \"steps.paint.content.contains('a literal that nobody says')\", instructions: Go on. }
+";
+
+const INCLUDED: &str = "
+name: included
+steps:
+  - { id: one, instructions: Go on. }
+  - { id: two, dependsOn: [one], instructions: Go on. }
+";
+
 pub fn run(binary: &Binary) -> Result<(), Failure> {
     let binary = binary.path()?;
     let browser = chromium()?;
@@ -105,6 +132,24 @@ fn pages(binary: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
             .chain([at("Sum up.").text("Fifty were done.").usage(5000, 20)]);
     pages.extend(ended(binary, folder, ("fifty-items", 0), &document, fifty.collect())?);
 
+    pages.extend(mixed(binary, folder)?);
+    let hundred = (0..100).map(|step| {
+        let after = if step < 10 {
+            String::new()
+        } else {
+            format!("s{}, s{}", step - 10, (step - 10) / 10 * 10 + step * 7 % 10)
+        };
+        let after = if after.split(", ").collect::<std::collections::BTreeSet<_>>().len() == 2 {
+            after
+        } else {
+            after.split(", ").next().unwrap_or_default().to_owned()
+        };
+        format!("  - {{ id: s{step}, instructions: Go on., dependsOn: [{after}] }}\n")
+    });
+    let document = format!("name: a hundred steps\nsteps:\n{}", hundred.collect::<String>());
+    let answers = vec![at("Go on.").text("Done.").usage(100, 10).repeat(100)];
+    pages.extend(ended(binary, folder, ("a-hundred-steps", 0), &document, answers)?);
+
     let gate = Gate::new();
     let held = || with(vec![passed(true).hold(&gate)]);
     let server = Server::start(held());
@@ -120,6 +165,34 @@ fn pages(binary: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     pages.extend(shown(&setup, folder, "cancelled")?);
     gate.open();
     Ok(pages)
+}
+
+/// Messages, a coordinator, loops, an include, steps that failed and were skipped, long names.
+fn mixed(binary: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let at = |task: &'static str| reply().when_contains(task);
+    let send = |id: &str, to: &str| {
+        (id.to_owned(), json!({ "to": to, "text": "A rather long message. ".repeat(20) }))
+    };
+    let (to_paint, to_nobody) = (send("a", "paint"), send("b", "nowhere"));
+    let server = Server::start([
+        at("the workflow ended").call("z", "finalize", json!({ "summary": "All was tried." })).usage(10, 1),
+        at("## Forwardable steps").text("ok").usage(10, 1).repeat(100),
+        at("Look around.")
+            .call(&to_paint.0, "send_message", to_paint.1)
+            .call(&to_nobody.0, "send_message", to_nobody.1)
+            .call("c", "shared_memory_write", json!({ "key": "hours", "value": "9 to 6" })),
+        at("Look around.").call("d", "submit_result", json!({ "all": ["p", "q", "r"] })).usage(10, 1),
+        at("Paint it.").call("e", "send_message", json!({ "to": "look", "text": "Too late." })).usage(10, 1),
+        at("Paint it.").text("Painted.").usage(10, 1),
+        at("Break it.").status(400).json(json!({ "error": { "message": "no" } })),
+        at("Do ").text("Did it.").usage(10, 1).repeat(3),
+        at("Go on.").text("Went on.\n".repeat(3_000)).usage(10, 1).repeat(20),
+    ]);
+    let setup = setup(binary, &server, MIXED).file("inc.yaml", INCLUDED);
+    let run =
+        setup.clone().args(["flow", "run", "flow.yaml", "--run-id", "run_1", "-q", "--coordinator"]).run();
+    run.assert_code(1);
+    shown(&setup, folder, "mixed")
 }
 
 fn setup(binary: &Path, server: &Server, document: &str) -> Tenon {

@@ -8,6 +8,8 @@ use crate::unicode::{is_bidi, is_invisible};
 
 /// Of one text. A page is for reading; all of it is in the journal.
 const MAX_CHARS: usize = 20_000;
+/// Of a page. A larger one opens slowly, on a phone not at all; from here on texts are left out and counted.
+pub(super) const MAX_BYTES: usize = 8_000_000;
 
 /// Fit for the content of an element and for an attribute in quotes.
 pub(super) fn text(content: &str) -> String {
@@ -37,8 +39,18 @@ fn push(shown: &mut String, c: char) {
     }
 }
 
-/// A text with its heading, of this level, as it was written. A long one is cut, and says so.
+/// A text with its heading, of this level, as it was written. A long one is cut, and says so; so does one for which the page has
+/// no room.
 pub(super) fn payload(page: &mut String, level: u8, heading: &str, content: &str) {
+    if page.len() >= MAX_BYTES {
+        let chars = number(content.chars().count() as u64);
+        let _ = writeln!(
+            page,
+            "<p class=\"note\">{}: {chars} characters are not shown, because the page is full.</p>",
+            text(heading)
+        );
+        return;
+    }
     let mut shown = String::new();
     let mut rest = content.chars();
     rest.by_ref().take(MAX_CHARS).for_each(|c| push(&mut shown, c));

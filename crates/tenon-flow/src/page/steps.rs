@@ -7,7 +7,7 @@ use super::{Look, Payloads, error};
 use crate::{AttemptView, CallView, NotRun, RunStep, RunView, StepStatus, TurnView, ViewStatus};
 
 /// Steps of a page, items and rounds included. More make a page that no browser opens.
-const MAX_STEPS: usize = 1_000;
+pub(super) const MAX_STEPS: usize = 1_000;
 
 /// Where a step is on the page.
 pub(super) fn anchor(index: usize) -> String {
@@ -125,7 +125,7 @@ fn said(page: &mut String, step: &RunStep) {
     }
 }
 
-fn turn(page: &mut String, turn: &TurnView, heading: &str) {
+pub(super) fn turn(page: &mut String, turn: &TurnView, heading: &str) {
     if !turn.text.is_empty() {
         payload(page, 4, heading, &turn.text);
     }

@@ -16,13 +16,30 @@ use super::*;
 use crate::event::{FlowEvent, FlowSink};
 use crate::{LoadOptions, load};
 
-const STEPS: [&str; 3] = ["a", "b", "c"];
+/// Steps of every kind: plain ones, items of a loop, steps inside the rounds of another, one that is included.
+const STEPS: [&str; 8] = ["a", "b", "c", "each[0]", "each[1]", "lp.0.x", "lp.1.x", "inc.y"];
+/// What is around some of them.
+const WRAPPERS: [&str; 4] = ["each", "lp", "lp.0", "inc"];
+/// Nobody will ever read there.
+const NOWHERE: [&str; 9] = ["nowhere", "each", "lp", "lp.0", "inc", "lp.7.x", "each[2]", "lp.0.z", "inc.y.q"];
+
+const DOCUMENT: &str = "
+name: n
+steps:
+  - {id: a, instructions: A.}
+  - {id: b, instructions: B.}
+  - {id: c, instructions: C.}
+  - {id: each, instructions: E., loop: {forEach: [1, 2]}}
+  - {id: lp, loop: {maxIterations: 2, steps: [{id: x, instructions: X.}]}}
+  - {id: inc, include: inc.yaml}
+";
 
 fn flow() -> Arc<LoadedWorkflow> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("main.yaml");
-    let text = "name: n\nsteps:\n  - {id: a, instructions: A.}\n  - {id: b, instructions: B.}\n  - {id: c, instructions: C.}\n  - id: each\n    instructions: E.\n    loop: {forEach: [1, 2]}\n";
-    std::fs::write(&file, text).unwrap();
+    std::fs::write(&file, DOCUMENT).unwrap();
+    let included = "name: i\nsteps:\n  - {id: y, instructions: Y.}\n";
+    std::fs::write(folder.path().join("inc.yaml"), included).unwrap();
     Arc::new(load(&file, &LoadOptions::default()).unwrap())
 }
 
@@ -104,6 +121,8 @@ struct World {
     /// Rows of conversations: which messages each step was told.
     told: Vec<(String, &'static str)>,
     completed: HashSet<&'static str>,
+    /// Steps that failed for good in this process; the next one tries them again.
+    failed: HashSet<&'static str>,
     /// What waited when this process began.
     pending: HashSet<String>,
 }
@@ -142,7 +161,17 @@ impl World {
         let heard = Arc::new(Heard::default());
         let events = Arc::new(FlowEmitter::new("r", Arc::clone(&heard) as Arc<dyn FlowSink>));
         let post = Arc::new(Post::new(Arc::clone(flow), events, &signals, Coordination::Off));
-        World { flow: Arc::clone(flow), disk, heard, post, readers: HashMap::new(), told, completed, pending }
+        World {
+            flow: Arc::clone(flow),
+            disk,
+            heard,
+            post,
+            readers: HashMap::new(),
+            told,
+            completed,
+            failed: HashSet::new(),
+            pending,
+        }
     }
 
     async fn send(&self, from: &str, to: &str) -> Sent {
@@ -150,8 +179,13 @@ impl World {
         self.post.send("msg-send", from, to, MessageType::Info, "text").await
     }
 
+    fn is_over(&self, step: &str) -> bool {
+        self.completed.contains(step) || self.failed.contains(step)
+    }
+
     fn open(&mut self, step: &'static str) {
-        if !self.completed.contains(step) && !self.readers.contains_key(step) {
+        if !self.is_over(step) && !self.readers.contains_key(step) {
+            self.post.begins(step);
             let reader = Reader::new(&self.post, Address::Step(step.to_owned()), Stop::default());
             self.readers.insert(step, (reader, 0));
         }
@@ -185,8 +219,35 @@ impl World {
         World::on(&self.flow.clone(), self.disk.clone(), self.told.clone(), self.completed.clone())
     }
 
+    /// A loop or an include is over, with everything inside it, whether or not that ever ran.
+    fn wrapper_over(&mut self, wrapper: &'static str, dropped: Dropped) {
+        let inside: Vec<&'static str> =
+            STEPS.into_iter().filter(|step| around(step).any(|around| around == wrapper)).collect();
+        for step in inside {
+            self.readers.remove(step);
+            match dropped {
+                Dropped::ForGood => self.completed.insert(step),
+                Dropped::UntilResumed => self.failed.insert(step),
+            };
+        }
+        self.post.over(wrapper, dropped);
+    }
+
+    /// The run is stopped in order, and goes on later.
+    async fn stop(self) -> World {
+        self.post.end(DropReason::WorkflowCancelled, Dropped::UntilResumed).await;
+        self.check_told();
+        self.crash()
+    }
+
     /// What must hold of a process that came to its end.
     fn check(&self) {
+        self.check_told();
+        self.check_kept();
+    }
+
+    /// Whoever listens hears of every message what became of it, once.
+    fn check_told(&self) {
         let mut fates: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for id in self.heard.read() {
             fates.entry(id).or_default().push("read".to_owned());
@@ -200,7 +261,11 @@ impl World {
         for (id, fate) in &fates {
             assert_eq!(fate.len(), 1, "{id}: {fate:?}");
         }
-        // Nobody is told anything twice, over all processes.
+    }
+
+    /// Over all processes.
+    fn check_kept(&self) {
+        // Nobody is told anything twice.
         let mut seen = HashSet::new();
         for (id, _) in &self.told {
             assert!(seen.insert(id.clone()), "{id} was told twice");
@@ -219,7 +284,10 @@ impl World {
         assert_eq!(once.len(), gone.len(), "dropped twice: {gone:?}");
         for row in rows.iter() {
             let Signal::MessageSent { letter } = row else { continue };
-            let known = seen.contains(&letter.id) || gone.contains(&&letter.id);
+            let ended_its_reader =
+                |row: &Signal| matches!(row, Signal::MessageDelivered { id } if *id == letter.id);
+            let known =
+                seen.contains(&letter.id) || gone.contains(&&letter.id) || rows.iter().any(ended_its_reader);
             assert!(known, "nobody knows what became of {}", letter.id);
         }
     }
@@ -232,17 +300,26 @@ fn letters(mail: &Mail) -> impl Iterator<Item = String> {
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Send(usize, usize),
+    /// Ends its reader.
+    Cancel(usize, usize),
     /// The sender is dropped while its message is being kept.
     SendCut(usize, usize),
-    Unknown(usize),
+    Unknown(usize, usize),
     ToNobody(usize),
     Open(usize),
     Turn(usize),
     /// Kept, and the reader dropped before it marks what it read.
     TurnCut(usize),
+    /// The attempt is dropped with messages in its hand that were not kept, and perhaps tried again.
+    TurnLost(usize),
     Finish(usize),
     Fail(usize),
+    /// Its time is over; nobody waits for it, and it is not tried again.
+    TimedOut(usize),
     Skip(usize),
+    WrapperOver(usize),
+    WrapperFailed(usize),
+    Stop,
     Crash,
 }
 
@@ -251,17 +328,23 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         6 => (step.clone(), step.clone()).prop_map(|(from, to)| Op::Send(from, to)),
         1 => (step.clone(), step.clone()).prop_map(|(from, to)| Op::SendCut(from, to)),
-        1 => step.clone().prop_map(Op::Unknown),
+        1 => (step.clone(), step.clone()).prop_map(|(from, to)| Op::Cancel(from, to)),
+        1 => (step.clone(), 0..NOWHERE.len()).prop_map(|(from, to)| Op::Unknown(from, to)),
         1 => step.clone().prop_map(Op::ToNobody),
         4 => step.clone().prop_map(Op::Open),
         4 => step.clone().prop_map(Op::Turn),
         1 => step.clone().prop_map(Op::TurnCut),
+        1 => step.clone().prop_map(Op::TurnLost),
         2 => step.clone().prop_map(Op::Finish),
         1 => step.clone().prop_map(Op::Fail),
+        1 => step.clone().prop_map(Op::TimedOut),
         1 => step.prop_map(Op::Skip),
+        1 => (0..WRAPPERS.len()).prop_map(Op::WrapperOver),
+        1 => (0..WRAPPERS.len()).prop_map(Op::WrapperFailed),
+        1 => Just(Op::Stop),
         1 => Just(Op::Crash),
     ];
-    proptest::collection::vec(op, 0..60)
+    proptest::collection::vec(op, 0..80)
 }
 
 async fn play(ops: &[Op], flow: &Arc<LoadedWorkflow>) {
@@ -278,7 +361,21 @@ async fn play(ops: &[Op], flow: &Arc<LoadedWorkflow>) {
                 }
                 world.disk.hangs.store(false, Ordering::Relaxed);
             }
-            Op::Unknown(from) => drop(world.send(STEPS[from], "nowhere").await),
+            Op::Cancel(from, to) => {
+                let (from, to) = (Address::Step(STEPS[from].to_owned()), STEPS[to]);
+                let address = Address::Step(to.to_owned());
+                let sent = world.post.send("msg-fwd", from, address.clone(), MessageType::Cancel, "x").await;
+                if matches!(sent, Sent::Queued(_)) && world.post.was_cancelled(&address) {
+                    // As a step ends that was told to stop.
+                    world.readers.remove(to);
+                    world.completed.insert(to);
+                    world.post.read_to_the_end(&address, AfterReading::Nobody).await;
+                }
+            }
+            Op::Unknown(from, to) => {
+                let sent = world.send(STEPS[from], NOWHERE[to]).await;
+                assert!(matches!(sent, Sent::Dropped(DropReason::UnknownStep)), "{} {sent:?}", NOWHERE[to]);
+            }
             Op::ToNobody(from) => {
                 let from = Address::Step(STEPS[from].to_owned());
                 let sent =
@@ -301,14 +398,32 @@ async fn play(ops: &[Op], flow: &Arc<LoadedWorkflow>) {
                 let address = Address::Step(STEPS[step].to_owned());
                 world.post.read_to_the_end(&address, AfterReading::MaybeAnother).await;
             }
+            Op::TurnLost(step) => {
+                if let Some((reader, _)) = world.readers.remove(STEPS[step]) {
+                    let _ = reader.take();
+                }
+            }
+            Op::TimedOut(step) => {
+                if world.readers.remove(STEPS[step]).is_some() {
+                    world.failed.insert(STEPS[step]);
+                    world.post.over(STEPS[step], Dropped::UntilResumed);
+                }
+            }
             Op::Skip(step) => {
-                if !world.readers.contains_key(STEPS[step]) {
+                if !world.readers.contains_key(STEPS[step]) && !world.is_over(STEPS[step]) {
                     world.completed.insert(STEPS[step]);
                     world.post.over(STEPS[step], Dropped::ForGood);
                 }
             }
+            Op::WrapperOver(wrapper) => world.wrapper_over(WRAPPERS[wrapper], Dropped::ForGood),
+            Op::WrapperFailed(wrapper) => world.wrapper_over(WRAPPERS[wrapper], Dropped::UntilResumed),
+            Op::Stop => world = world.stop().await,
             Op::Crash => world = world.crash(),
         }
+    }
+    if !world.failed.is_empty() {
+        // A run that failed goes on once more, and succeeds.
+        world = world.stop().await;
     }
     for step in STEPS {
         world.open(step);

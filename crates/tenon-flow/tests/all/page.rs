@@ -6,9 +6,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tenon_core::{Timestamp, Usage};
 use tenon_flow::{
-    Answer, AttemptView, CallView, Given, JsonText, LoadOptions, NotRun, Payloads, RunState, RunStep,
-    RunView, Segment, Shown, Spent, StepError, StepErrorClass, StepKey, StepKind, StepRecord, StepStatus,
-    TurnView, ViewStatus, WorkflowOutcome, WorkflowStatus, load_text, page,
+    Address, Answer, AttemptView, CallView, CoordinatorView, DropReason, Given, JsonText, LoadOptions,
+    MessageFate, MessageType, MessageView, NotRun, NoteView, Payloads, RunState, RunStep, RunView, Segment,
+    Shown, Spent, StepError, StepErrorClass, StepKey, StepKind, StepRecord, StepStatus, TalkView, TurnView,
+    ViewStatus, WorkflowOutcome, WorkflowStatus, load_text, page,
 };
 use tenon_testkit::cases;
 
@@ -29,10 +30,10 @@ steps:
   - id: each
     dependsOn: [build]
     instructions: Note ${{ item }}.
-    loop: { forEach: [a, b] }
+    loop: { forEach: [MARK-item, b] }
   - id: ship
     dependsOn: [test, each]
-    condition: steps.test.status == 'completed'
+    condition: steps.test.status == 'completed' && steps.build.content != 'MARK-literal'
     instructions: Ship it.
 ";
 
@@ -175,8 +176,41 @@ fn view() -> RunView {
             load_text(DOCUMENT, Path::new("release.yaml"), Path::new("/"), &LoadOptions::default()).unwrap(),
         ),
         steps,
+        talk: talk(),
         spent: total,
         outcome: Some(outcome),
+    }
+}
+
+/// Messages of every fate, an entry, a coordinator.
+fn talk() -> TalkView {
+    let step = |id: &str| Address::Step(id.to_owned());
+    let message = |number: u32, to: Address, fate: MessageFate| MessageView {
+        id: format!("msg-send-{number}"),
+        from: step("build"),
+        is_known: to.step_id() != Some("MARK-nowhere"),
+        to,
+        msg_type: MessageType::Info,
+        text: "MARK-message </script>".to_owned(),
+        sent: Timestamp(NOON + 1_000),
+        fate,
+    };
+    TalkView {
+        messages: vec![
+            message(1, step("test"), MessageFate::Read(Timestamp(NOON + 2_000))),
+            message(2, step("MARK-nowhere"), MessageFate::Dropped(DropReason::UnknownStep)),
+            message(3, Address::Coordinator, MessageFate::Waiting),
+        ],
+        memory: vec![NoteView {
+            key: "tester/MARK-key".to_owned(),
+            value: "MARK-value".to_owned(),
+            written: Timestamp(NOON + 1_000),
+        }],
+        coordinator: Some(CoordinatorView {
+            summary: Some("MARK-summary".to_owned()),
+            turns: attempt(&top("build"), 1, 0, None, None).turns,
+            spent: spent(300),
+        }),
     }
 }
 
@@ -203,12 +237,35 @@ fn what_was_said_is_left_out_unless_asked_for() {
         "The step test, which it depends on, failed.",
         "test-model",
         "1,100",
+        "dropped: unknown-step",
+        "waiting",
+        "1 entry of <code>tester</code>",
+        "330 tokens",
+        "2 items",
+        "steps.test.status == &#39;completed&#39;",
     ] {
         assert_eq!(made.contains(part), part != "took longer", "{part}");
     }
     let made = page(&view(), Payloads::Shown);
-    let marks =
-        ["prompt", "answer", "arguments", "gave", "result", "error", "hint", "outcome", "input", "context"];
+    let marks = [
+        "prompt",
+        "answer",
+        "arguments",
+        "gave",
+        "result",
+        "error",
+        "hint",
+        "outcome",
+        "input",
+        "context",
+        "literal",
+        "item",
+        "message",
+        "key",
+        "value",
+        "summary",
+        "nowhere",
+    ];
     for mark in marks {
         assert!(made.contains(&format!("MARK-{mark}")), "{mark}");
     }
@@ -227,8 +284,8 @@ fn a_page_acts_on_nothing_and_asks_for_nothing() {
         "//cdn",
         "url(http",
         "@import",
-        "onload",
-        "onclick",
+        "onload=",
+        "onclick=",
         "\u{202e}",
     ] {
         let allowed =
@@ -241,7 +298,8 @@ fn a_page_acts_on_nothing_and_asks_for_nothing() {
     for index in 0..view().steps.len() {
         assert_eq!(made.matches(&format!("id=\"step-{index}\"")).count(), 1);
     }
-    assert_eq!(made.matches("href=\"#step-0\"").count(), 2);
+    // And once from each message that it sent.
+    assert_eq!(made.matches("href=\"#step-0\"").count(), 2 + view().talk.messages.len());
 }
 
 #[test]
@@ -292,6 +350,26 @@ fn huge_runs_make_pages_that_open() {
         made.len()
     );
     balanced(&made);
+}
+
+#[test]
+fn a_page_that_is_full_says_so() {
+    let mut huge = view();
+    let item = huge.steps[3].clone();
+    for index in 0..900_u32 {
+        let key = StepKey::run("run_1").child(Segment::new("each").index(index + 2));
+        let mut step = RunStep { id: format!("each[{}]", index + 2), key, ..item.clone() };
+        step.attempts[0].turns[0].text = "x".repeat(10_000_000 / 900);
+        huge.steps.push(step);
+    }
+    let made = page(&huge, Payloads::Shown);
+    assert!(made.len() < 10_000_000, "{}", made.len());
+    assert!(made.contains("There is more than a page can hold"));
+    assert!(made.contains("11,111 characters are not shown, because the page is full."));
+    // Every step is still there.
+    assert_eq!(made.matches("<details id=").count(), huge.steps.len());
+    balanced(&made);
+    assert!(!page(&view(), Payloads::Shown).contains("more than a page can hold"));
 }
 
 #[test]

@@ -25,6 +25,18 @@ steps:
   - {id: end, agent: one, instructions: "I am the end", dependsOn: [ping, pong]}
 "#;
 
+/// Everybody writes to rounds, items and steps behind them, some of which there are not.
+const NESTED: &str = r#"
+name: nested
+agents:
+  one: {description: one, tools: [send_message]}
+steps:
+  - {id: first, agent: one, instructions: "I am first"}
+  - {id: each, agent: one, instructions: "I am an item", loop: {forEach: [1, 2]}}
+  - {id: lp, dependsOn: [first], loop: {maxIterations: 2, steps: [{id: x, agent: one, instructions: "I am x"}]}}
+  - {id: after, agent: one, instructions: "I am the end", dependsOn: [each, lp]}
+"#;
+
 /// Answers by the conversation alone.
 #[derive(Default)]
 struct Model {
@@ -36,7 +48,8 @@ impl ModelClient for Model {
         let task = request.messages[0].text();
         let turn = request.messages.iter().filter(|message| message.role == Role::Assistant).count();
         let last = request.messages.last().unwrap().text();
-        let who = ["I am ping", "I am pong", "I am the end"].into_iter().find(|who| task.contains(who));
+        let all = ["I am ping", "I am pong", "I am the end", "I am first", "I am an item", "I am x"];
+        let who = all.into_iter().find(|who| task.contains(who));
         self.asked.lock().unwrap().push(who.unwrap_or("coordinator").to_owned());
         let send = |to: &str| vec![("send_message", json!({"to": to, "text": format!("hello {to}")}))];
         let calls = match (who, turn) {
@@ -49,6 +62,12 @@ impl ModelClient for Model {
             (Some("I am ping"), 1) => send("end"),
             (Some("I am pong"), 0) => send("ping"),
             (Some("I am pong"), 1) => send("end"),
+            (Some("I am first"), 0) => {
+                let to = ["each[0]", "each[1]", "each[9]", "lp.0.x", "lp.1.x", "lp.5.x", "lp", "after"];
+                to.into_iter().flat_map(send).collect()
+            }
+            (Some("I am an item"), 0) => [send("lp.1.x"), send("after")].concat(),
+            (Some("I am x"), 0) => [send("each[1]"), send("first"), send("lp.1.x")].concat(),
             (Some("I am the end"), 0) => vec![("shared_memory_read", json!({"key": "one/k"}))],
             (Some("I am the end"), 1) => send("ping"),
             (None, _) if last.contains("the workflow ended") => vec![("finalize", json!({"summary": "sum"}))],
@@ -170,6 +189,19 @@ fn a_run_cut_off_anywhere_delivers_once_or_drops() {
 }
 
 #[test]
+fn so_does_one_with_loops() {
+    let flow = document(NESTED);
+    block_on(async {
+        let whole = after(&flow, &[], Coordination::Off).await;
+        check(&whole, 0);
+        assert!(fates(&whole.rows).len() >= 18, "{:?}", fates(&whole.rows));
+        for cut in 0..whole.rows.len() {
+            check(&after(&flow, &whole.rows[..cut], Coordination::Off).await, cut);
+        }
+    });
+}
+
+#[test]
 fn a_coordinator_that_had_its_say_is_not_asked_again() {
     let flow = document(DOCUMENT);
     block_on(async {
@@ -177,7 +209,9 @@ fn a_coordinator_that_had_its_say_is_not_asked_again() {
         check(&whole, 0);
         let coordinated = whole.outcome.coordinator.clone().unwrap();
         assert_eq!(coordinated.summary.as_deref(), Some("sum"));
-        let said = whole.rows.iter().position(|row| row.entry.payload.contains("\"finalized\"")).unwrap();
+        let is_last_turn =
+            |row: &Row| row.entry.kind == RowKind::ModelTurn && row.entry.payload.contains("finalize");
+        let said = whole.rows.iter().position(is_last_turn).unwrap();
         for cut in 0..=whole.rows.len() {
             let again = after(&flow, &whole.rows[..cut], Coordination::On).await;
             check(&again, cut);
