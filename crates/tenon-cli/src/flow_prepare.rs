@@ -14,7 +14,7 @@ use tenon_core::{ErrorClass, Failure, NoClient, NoSink, Price, Rates, Secrets, T
 use tenon_flow::{
     Entry, FolderTools, Given, Journal, JournalError, JournalLog, JsonText, LoadedWorkflow, ModelPrice,
     ModelWish, MoneyLimit, NewDocument, NewRun, NoLog, Past, Resumed, RowKind, RunLimits, RunSpec, Segment,
-    Spent, StepLog, StepModels, StepParts, Worktrees, unusable_tools,
+    Spent, StepLog, StepModels, StepParts, Worktrees, tool_refusal, unusable_tools,
 };
 use tenon_tools::SessionSource;
 use tenon_wire::Format;
@@ -315,16 +315,9 @@ async fn last_checks(
 
 /// A list of tools is not a grant.
 fn can_be_used(flow: &LoadedWorkflow, agent: &Agent) -> Result<(), Failure> {
-    match unusable_tools(flow, &agent.registry, &agent.permissions).into_iter().next() {
+    match tool_refusal(&unusable_tools(flow, &agent.registry, &agent.permissions)) {
         None => Ok(()),
-        Some(unusable) => Err(Failure::new(
-            ErrorClass::Input,
-            format!(
-                "the step `{}` lists the tool `{}`, and {}",
-                unusable.step, unusable.tool, unusable.reason
-            ),
-        )
-        .hint(unusable.hint)),
+        Some(refusal) => Err(Failure::new(ErrorClass::Input, refusal.message).hint(refusal.hint)),
     }
 }
 

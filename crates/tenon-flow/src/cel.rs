@@ -5,10 +5,15 @@
 //! work, not in time (`cel/budget.rs`), so that the same journal gives the same answer everywhere. Which steps and
 //! fields an expression may name is checked in `cel/check.rs`.
 
+mod arithmetic;
+mod bounds;
 mod budget;
+mod calls;
 mod check;
 mod convert;
 mod has_field;
+mod hyphens;
+mod kinds;
 mod never;
 mod plain;
 mod presence;
@@ -17,6 +22,8 @@ mod schema_view;
 mod scope;
 mod shape;
 mod slips;
+#[cfg(test)]
+mod soundness;
 mod walk;
 
 use std::sync::{Arc, LazyLock};
@@ -47,7 +54,8 @@ pub const MAX_OPERATORS: usize = 500;
 /// Room for the parser at [`MAX_OPERATORS`]; only what is used is taken.
 const PARSER_STACK: usize = 64 * 1024 * 1024;
 
-static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+/// Without optional values (`a.?b`), which the format does not have.
+static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
 
 /// A compiled expression. Cheap to clone.
 #[derive(Clone)]
@@ -96,6 +104,9 @@ impl Expression {
             return Err(too_deep(0));
         }
         rewrite::restore(&mut written.tree, &stands);
+        if text.contains('.') {
+            rewrite::from_the_root(&mut written.tree, &mut Vec::new());
+        }
         let metered = budget::metered(presence::whole_paths(scope::by_name(&written.tree)));
         let source = source.to_owned();
         Ok(Expression { inner: Arc::new(Compiled { source, metered, written, depth }) })
@@ -209,6 +220,15 @@ impl Written {
             }
         }
     }
+}
+
+/// Whether a tree without names can be evaluated.
+fn fixed(tree: &IdedExpr, scope: &Scope) -> Result<(), CelError> {
+    let meter = budget::Meter::default();
+    let context = budget::context(scope, &meter);
+    let metered = budget::metered(presence::whole_paths(tree.clone()));
+    let outcome = CelValue::resolve_val(&metered, &context).map(|_| ()).map_err(CelError::from);
+    if meter.is_exhausted() { Err(CelError::Budget) } else { outcome }
 }
 
 fn too_deep(offset: usize) -> CelSyntax {
@@ -341,6 +361,10 @@ const READ_CEL: &str = "as in `steps.test.status == 'completed' && steps.test.re
 /// What a parser says, without its grammar, and what to do about it.
 fn in_words(message: &str) -> (String, &'static str) {
     let message = message.lines().next().unwrap_or_default().trim_start_matches("Syntax error: ");
+    if message.contains("unsupported syntax") {
+        let hint = "ask with `has(…)` whether something is there: `has(a.b) ? a.b : 'none'`";
+        return ("`?` after a dot or in brackets is not supported".to_owned(), hint);
+    }
     if message.contains("has() macro") {
         let hint = "write `has(steps.plan.result.field)`: the last part is a field, not an index";
         return ("`has` takes a path that ends in a field".to_owned(), hint);

@@ -46,6 +46,37 @@ pub fn unusable_tools(
     found
 }
 
+/// All of them in one sentence per step, and what to do about them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolRefusal {
+    pub message: String,
+    pub hint: String,
+}
+
+/// `None` where everything can be used.
+pub fn tool_refusal(unusable: &[UnusableTool]) -> Option<ToolRefusal> {
+    let first = unusable.first()?;
+    let mut sentences: Vec<(&str, String)> = Vec::new();
+    let mut hints: Vec<&str> = vec![&first.hint];
+    for one in unusable {
+        match sentences.last_mut() {
+            Some((step, sentence)) if *step == one.step => {
+                sentence.push_str(&format!("; it also lists `{}`, and {}", one.tool, one.reason));
+            }
+            _ => {
+                let sentence =
+                    format!("the step `{}` lists the tool `{}`, and {}", one.step, one.tool, one.reason);
+                sentences.push((&one.step, sentence));
+            }
+        }
+        if !hints.contains(&one.hint.as_str()) {
+            hints.push(&one.hint);
+        }
+    }
+    let sentences: Vec<String> = sentences.into_iter().map(|(_, sentence)| sentence).collect();
+    Some(ToolRefusal { message: sentences.join("; "), hint: hints.join("; ") })
+}
+
 /// Calls `see` with every model that steps and agents name, into loops and included workflows.
 pub fn each_model(flow: &LoadedWorkflow, see: &mut impl FnMut(&str)) {
     models_of(&flow.steps, see);

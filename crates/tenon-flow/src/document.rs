@@ -127,6 +127,21 @@ pub struct Step {
     pub repeat: Option<Loop>,
 }
 
+impl Step {
+    /// What it has beside `include` and may not: an included workflow brings its own.
+    pub(crate) fn beside_include(&self) -> Vec<&'static str> {
+        let given = [
+            (self.agent.is_some(), "agent"),
+            (!self.instructions.is_empty(), "instructions"),
+            (self.repeat.is_some(), "loop"),
+            (self.condition.is_some(), "condition"),
+            (!self.context_files.is_empty(), "contextFiles"),
+            (self.model.is_some(), "model"),
+        ];
+        given.into_iter().filter(|(is_given, _)| *is_given).map(|(_, field)| field).collect()
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Loop {

@@ -67,7 +67,7 @@ pub use cel::{
 };
 pub use context_files::{ContextFile, FileContent, read_context_files};
 pub use coordinator::{Coordinated, Coordination};
-pub use declared_tools::{UnusableTool, each_model, each_price, unusable_tools};
+pub use declared_tools::{ToolRefusal, UnusableTool, each_model, each_price, tool_refusal, unusable_tools};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use document::{
     AgentSpec, DEFAULT_MAX_TURNS, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode,

@@ -147,8 +147,9 @@ pub enum CannotRun {
     Tool(#[from] TakenName),
     #[error(transparent)]
     Inputs(#[from] crate::UnfitInputs),
-    #[error("the step `{}` lists the tool `{}`, and {}", .0.step, .0.tool, .0.reason)]
-    Unusable(crate::UnusableTool),
+    /// At least one.
+    #[error("{}", crate::tool_refusal(.0).map(|refusal| refusal.message).unwrap_or_default())]
+    Unusable(Vec<crate::UnusableTool>),
 }
 
 impl FlowRun {
@@ -261,9 +262,8 @@ impl FlowRun {
         for tool in self.tools {
             registry.add(tool)?;
         }
-        if let Some(unusable) =
-            crate::unusable_tools(&self.workflow, &registry, &permissions).into_iter().next()
-        {
+        let unusable = crate::unusable_tools(&self.workflow, &registry, &permissions);
+        if !unusable.is_empty() {
             return Err(CannotRun::Unusable(unusable));
         }
         let model = NamedModel { client: self.model, name: self.model_name };

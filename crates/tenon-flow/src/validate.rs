@@ -27,7 +27,9 @@ fn fits(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
 }
 
 pub(crate) fn validate(workflow: &Workflow, places: &Places, problems: &mut Problems<'_>) {
-    let mut check = Check { workflow, places, problems };
+    let ids =
+        workflow.steps.iter().enumerate().rev().map(|(index, step)| (step.id.as_str(), index)).collect();
+    let mut check = Check { workflow, ids, places, problems };
     check.agents();
     if workflow.steps.len() > MAX_STEPS {
         let message = format!("workflow has too many steps ({} > max {MAX_STEPS})", workflow.steps.len());
@@ -53,6 +55,8 @@ enum Level {
 
 struct Check<'c, 'a> {
     workflow: &'c Workflow,
+    /// Of the document's own steps, the first of each id.
+    ids: HashMap<&'c str, usize>,
     places: &'c Places,
     problems: &'c mut Problems<'a>,
 }
@@ -202,15 +206,15 @@ impl Check<'_, '_> {
 
     /// An included workflow brings its own of these.
     fn include(&mut self, step: &Step, pointer: &str) {
-        let conflicts = [
-            (step.agent.is_some(), "agent", Code::IncludeHasAgent),
-            (!step.instructions.is_empty(), "instructions", Code::IncludeHasInstructions),
-            (step.repeat.is_some(), "loop", Code::IncludeHasLoop),
-            (step.condition.is_some(), "condition", Code::IncludeHasCondition),
-            (!step.context_files.is_empty(), "contextFiles", Code::IncludeHasContextfiles),
-            (step.model.is_some(), "model", Code::IncludeHasModel),
-        ];
-        for (_, field, code) in conflicts.into_iter().filter(|(given, _, _)| *given) {
+        for field in step.beside_include() {
+            let code = match field {
+                "agent" => Code::IncludeHasAgent,
+                "instructions" => Code::IncludeHasInstructions,
+                "loop" => Code::IncludeHasLoop,
+                "condition" => Code::IncludeHasCondition,
+                "contextFiles" => Code::IncludeHasContextfiles,
+                _ => Code::IncludeHasModel,
+            };
             let message = format!("step `{}` has include and {field}", quoted(&step.id));
             let hint = match code {
                 Code::IncludeHasLoop => {
@@ -254,10 +258,29 @@ impl Check<'_, '_> {
             }
             None => {}
         }
-        if let Some(judge) = &repeat.until_agent {
+        // Beside `forEach` it has to go, whatever it names.
+        if let (Some(judge), None) = (&repeat.until_agent, &repeat.for_each) {
             self.judge(judge, &join(pointer, "untilAgent"));
         }
+        self.hidden(&repeat.steps, pointer);
         self.steps(&repeat.steps, pointer, Level::InLoop);
+    }
+
+    /// Ids are of their own list, so a loop may have one that is taken outside; inside, the other is then out of sight.
+    fn hidden(&mut self, steps: &[Step], pointer: &str) {
+        for (index, step) in steps.iter().enumerate() {
+            let Some(outer) = self.ids.get(step.id.as_str()).filter(|_| !step.id.is_empty()) else {
+                continue;
+            };
+            let line = self.places.of(&format!("/steps/{outer}/id")).line;
+            let id = quoted(&step.id);
+            let message = format!("`{id}` is also a step outside the loop, which is out of sight in here");
+            let hint = format!(
+                "line {line} has the same `id`: rename one of the two, unless `steps.{id}` in the loop means this one"
+            );
+            let place = self.places.of(&format!("{pointer}/steps/{index}/id"));
+            self.problems.warning(Code::DuplicateStep, place, message, hint);
+        }
     }
 
     fn was_written(&self, pointer: &str, field: &str) -> bool {

@@ -26,6 +26,8 @@ mod every_order;
 mod execution_page;
 #[path = "all/expression_checks.rs"]
 mod expression_checks;
+#[path = "all/expression_types.rs"]
+mod expression_types;
 #[path = "all/failures.rs"]
 mod failures;
 #[path = "all/fixtures.rs"]

@@ -306,6 +306,20 @@ fn a_declared_tool_that_is_denied_is_refused_before_the_first_request() {
         assert_eq!(run.stderr, format!("error[input]: {message}\nhint: {hint}\n"));
         assert!(server.requests().is_empty());
     }
+    // Everything that cannot be used, step by step.
+    let server = Server::start([]);
+    let document = "name: n\nagents:\n  a: { description: A., tools: [bash, read, write] }\n  b: { description: B., tools: [write] }\nsteps:\n  - { id: s, agent: a }\n  - { id: t, agent: b }\n";
+    let run = flow(&server, document).args(["-q", "-o", "json"]).run();
+    run.assert_code(42);
+    let changes = "changes files, which `default` mode allows only with approval";
+    assert_eq!(
+        run.json()["error"]["message"],
+        format!(
+            "the step `s` lists the tool `bash`, and `run_shell_command` runs commands, which `default` mode allows only with approval; \
+             it also lists `write`, and `write_file` {changes}; the step `t` lists the tool `write`, and `write_file` {changes}"
+        ),
+        "{run}"
+    );
     for flags in [&["--yolo"][..], &["--allowed-tools", "Bash(git *)"], &["--allowed-tools", "bash"]] {
         let server = Server::start([at("Go.").text("done")]);
         flow(&server, &with_tools("tools: [bash]")).args(flags).run().assert_code(0);
@@ -515,6 +529,39 @@ fn context_files_are_inlined_or_attached_and_what_is_wrong_is_said() {
     );
     let parts = server.request(0).body["messages"][1]["content"].to_string();
     assert!(parts.contains("data:image/png;base64,"), "{parts}");
+}
+
+#[test]
+fn context_files_that_cannot_be_shown_are_told_to_the_agent() {
+    let document =
+        "name: n\nsteps:\n  - { id: a, instructions: Do a., contextFiles: [../x.md, big.txt, latin.txt] }\n";
+    let server = Server::start([at("Do a.").text("done")]);
+    let big = vec![b'x'; 10 * 1024 * 1024 + 1];
+    let run = flow(&server, document).file("big.txt", big).file("latin.txt", b"caf\xe9").run();
+    run.assert_code(0);
+    assert_eq!(
+        told(&server, 0),
+        "## Task\nDo a.\n\n## Context Files\n\n### ../x.md\n(error: path escapes workflow directory)\n\n### big.txt\n(error: file exceeds 10 MiB attachment cap)\n\n### latin.txt\ncaf\u{fffd}"
+    );
+    for (code, name) in [("ref_escape", "../x.md"), ("too_large", "big.txt"), ("ref_missing", "latin.txt")] {
+        assert!(run.stderr.contains(code) && run.stderr.contains(name), "{run}");
+    }
+}
+
+#[test]
+fn inputs_that_an_included_workflow_cannot_take_are_refused_before_the_first_request() {
+    let document = "name: n\ninputs: {type: object, properties: {n: {type: integer}}}\nsteps:\n  - { id: a, include: inner.yaml }\n";
+    let inner = "name: inner\ninputs: {type: object, properties: {n: {type: integer, minimum: 3}}}\nsteps:\n  - { id: x, instructions: Do x. }\n";
+    let server = Server::start([at("Do x.").text("done")]);
+    let start = |n: &str| {
+        flow(&server, document).file("inner.yaml", inner).args(["--input", n, "-q", "-o", "json"]).run()
+    };
+    let run = start("n=2");
+    run.assert_code(42);
+    let message = run.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("the included workflow `inner`") && message.contains("/n"), "{run}");
+    assert!(server.requests().is_empty());
+    start("n=3").assert_code(0);
 }
 
 #[test]

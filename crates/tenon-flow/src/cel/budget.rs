@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
-use cel::common::types::{CelBool, CelBytes, CelList, CelMap, CelString};
+use cel::common::types::{CelBool, CelBytes, CelList, CelMap, CelString, CelTimestamp};
 use cel::common::value::{CowVal, Val};
 use cel::{Context, ExecutionError, FunctionContext};
 use regex::{Regex, RegexBuilder};
 
-use super::{STANDARD, Scope, convert, presence};
+use super::{STANDARD, Scope, arithmetic, convert, presence};
 
 /// A unit is a value looked at or [`BYTES_PER_UNIT`] bytes of text. Going through a thousand results of a few pages
 /// each takes less than a tenth of this, and all of it takes well under a second.
@@ -31,6 +31,7 @@ const MAX_PATTERN_BYTES: usize = 256 * 1024;
 const SPEND: &str = "@spend";
 const RANGE: &str = "@range";
 const MATCHES: &str = "@matches";
+const UTC: &str = "@utc";
 
 /// What one evaluation has spent.
 #[derive(Clone, Default)]
@@ -104,6 +105,11 @@ pub(super) fn context<'v>(scope: &'v Scope, meter: &Meter) -> Context<'v, 'v> {
     let _ = context.add_function(SPEND, spend(meter.clone()));
     let _ = context.add_function(RANGE, range(meter.clone()));
     let _ = context.add_function(MATCHES, matches(meter.clone()));
+    for (name, operator) in arithmetic::STAND_INS {
+        let _ = context.add_function(name, calculate(operator, meter.clone()));
+    }
+    let utc: Function = Box::new(utc);
+    let _ = context.add_function(UTC, utc);
     let has: Function = Box::new(presence::has);
     let _ = context.add_function(presence::HAS, has);
     context
@@ -119,6 +125,24 @@ fn spend(meter: Meter) -> Function {
         meter.spend_on(value.as_ref())?;
         Ok(value)
     })
+}
+
+fn calculate(operator: &'static str, meter: Meter) -> Function {
+    Box::new(move |call| {
+        for value in &call.args {
+            meter.spend_on(value.as_ref())?;
+        }
+        arithmetic::calculate(operator, call)
+    })
+}
+
+/// A point in time without the offset it was written with: its hour is that of UTC wherever it comes from.
+fn utc<'c, 'v>(call: &mut FunctionContext<'c, 'v>) -> Answer<'c, 'v> {
+    let value = call.args.pop().ok_or_else(ExecutionError::missing_argument_or_target)?;
+    match value.downcast_ref::<CelTimestamp>() {
+        Some(time) => Ok(CowVal::owned(CelTimestamp::from(time.inner().to_utc().fixed_offset()))),
+        None => Ok(value),
+    }
 }
 
 /// What a comprehension goes over: the keys of a map in order, whatever order the map keeps them in.
@@ -157,6 +181,13 @@ pub(super) fn metered(mut tree: IdedExpr) -> IdedExpr {
 
 fn meter(node: &mut IdedExpr) {
     super::walk::children_mut(node).into_iter().for_each(meter);
+    if matches!(&node.expr, Expr::Call(call) if call.func_name == "timestamp" && call.target.is_none()) {
+        if let Expr::Call(call) = &mut node.expr {
+            meter_call(call);
+        }
+        wrap(node, UTC);
+        return;
+    }
     match &mut node.expr {
         Expr::Call(call) => meter_call(call),
         Expr::Comprehension(it) => meter_comprehension(it),
@@ -183,18 +214,17 @@ fn meter_call(call: &mut CallExpr) {
         | operators::INDEX
         | presence::HAS
         | SPEND => {}
-        "matches" if call.target.is_some() && call.args.len() == 1 || call.args.len() == 2 => {
+        "matches" if call.args.len() + usize::from(call.target.is_some()) == 2 => {
             if let Some(target) = call.target.take() {
                 call.args.insert(0, *target);
             }
             call.func_name = MATCHES.to_owned();
         }
-        _ => {
-            if let Some(target) = &mut call.target {
-                count(target);
-            }
-            call.args.iter_mut().for_each(count);
-        }
+        name => match arithmetic::stand_in(name) {
+            // It counts what it is given.
+            Some(name) => call.func_name = name.to_owned(),
+            None => call.target.as_deref_mut().into_iter().chain(&mut call.args).for_each(count),
+        },
     }
 }
 
@@ -212,9 +242,9 @@ fn meter_comprehension(it: &mut ComprehensionExpr) {
 /// The parts of an appending step that are evaluated each time.
 fn appended<'a>(step: &'a mut IdedExpr, accu: &str) -> Option<Vec<&'a mut IdedExpr>> {
     let is_append = |node: &IdedExpr| match &node.expr {
-        Expr::Call(call) if call.func_name == operators::ADD => {
+        Expr::Call(call) if call.func_name == arithmetic::ADD => {
             matches!(call.args.as_slice(), [left, right]
-                if is_name(uncounted(left), accu) && matches!(uncounted(right).expr, Expr::List(_)))
+                if is_name(left, accu) && matches!(right.expr, Expr::List(_)))
         }
         _ => false,
     };
@@ -236,23 +266,9 @@ fn appended<'a>(step: &'a mut IdedExpr, accu: &str) -> Option<Vec<&'a mut IdedEx
     Some(vec![guard])
 }
 
-/// Takes the counters off `accu` and the one-element list: the element inside is counted already.
+/// The operator itself, which appends in place: the element inside is counted already.
 fn strip(add: &mut CallExpr) {
-    for argument in &mut add.args {
-        if let Expr::Call(call) = &mut argument.expr
-            && call.func_name == SPEND
-            && let Some(inner) = call.args.pop()
-        {
-            *argument = inner;
-        }
-    }
-}
-
-fn uncounted(node: &IdedExpr) -> &IdedExpr {
-    match &node.expr {
-        Expr::Call(call) if call.func_name == SPEND => call.args.first().unwrap_or(node),
-        _ => node,
-    }
+    add.func_name = operators::ADD.to_owned();
 }
 
 fn is_name(node: &IdedExpr, name: &str) -> bool {

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use cel::common::types::{
-    CelBool, CelBytes, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt,
+    CelBool, CelBytes, CelDouble, CelDuration, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString,
+    CelTimestamp, CelUInt,
 };
-use cel::common::value::Val;
+use cel::common::value::{CowVal, Val};
 use cel::{ExecutionError, Value as CelValue};
 use serde_json::{Map, Number, Value};
 
-use super::CelError;
+use super::{CelError, STANDARD};
 
 /// Messages quote values; a value can be a book.
 const MAX_MESSAGE_CHARS: usize = 300;
@@ -82,6 +83,14 @@ pub(super) fn to_json(value: &dyn Val) -> Result<Value, CelError> {
         // The order of a hash map differs from run to run.
         members.sort_by(|(left, _), (right, _)| left.cmp(right));
         return Ok(Value::Object(members.into_iter().collect::<Map<_, _>>()));
+    }
+    let is_time = value.downcast_ref::<CelTimestamp>().is_some();
+    if is_time || value.downcast_ref::<CelDuration>().is_some() {
+        // As `string(…)` writes it.
+        let value = [CowVal::Borrowed(value)];
+        if let Some(string) = STANDARD.find_overload("string", &value) {
+            return to_json(string(value.into()).map_err(CelError::from)?.as_ref());
+        }
     }
     if value.downcast_ref::<CelBytes>().is_some() {
         return Err(CelError::Evaluation {

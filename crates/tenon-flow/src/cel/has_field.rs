@@ -7,9 +7,10 @@ use cel::common::ast::IdedExpr;
 use serde_json::Value;
 
 use super::check::{Check, result_of};
+use super::kinds::{Kinds, SIGNATURES};
 use super::schema_view::{FieldIs, View, views};
-use super::shape::{Described, Shape, status};
-use crate::diagnostic::{Code, nearest, quoted};
+use super::shape::{Absent, Described, Shape, status};
+use crate::diagnostic::{Code, Severity, nearest, quoted};
 
 const STEP_FIELDS: [&str; 3] = ["content", "status", "result"];
 
@@ -21,10 +22,13 @@ impl<'a> Check<'_, 'a> {
         field: &str,
         is_test: bool,
     ) -> Shape<'a> {
+        if self.is_hyphenated(node, operand, field) {
+            return Shape::Anything;
+        }
         match operand {
             Shape::Steps => self.step(node, field),
             Shape::Step(step, id) => match field {
-                "content" => Shape::Of("string"),
+                "content" => Shape::Of(Kinds::STRING),
                 "status" => status(),
                 "result" => result_of(*step, id),
                 _ => {
@@ -42,7 +46,7 @@ impl<'a> Check<'_, 'a> {
                 }
                 Shape::Anything
             }
-            Shape::Nothing(id) => {
+            Shape::Nothing(id) | Shape::NoFields(id) => {
                 if !is_test {
                     let message = format!("step `{id}` gives no structured result, so this is never there");
                     let hint = "give its agent a `resultSchema`, or read `content`";
@@ -61,25 +65,32 @@ impl<'a> Check<'_, 'a> {
             },
             Shape::OneOf(values) => self.of_values(node, values, field, is_test),
             Shape::Schema(described) => self.property(node, described, field, is_test),
-            Shape::List(_) | Shape::Of("bool" | "int" | "double" | "string") => {
-                self.no_field(node, operand, field);
+            Shape::Anything | Shape::List(_) | Shape::Of(_) => {
+                // Null has no fields, and is just what `has` is asked about.
+                if !operand.may_be(Kinds::MAP | Kinds::NULL) {
+                    self.no_field(node, operand, field, is_test);
+                }
                 Shape::Anything
             }
-            Shape::Anything | Shape::Of(_) => Shape::Anything,
         }
     }
 
-    fn no_field(&mut self, node: &IdedExpr, operand: &Shape<'a>, field: &str) {
+    /// Asked for by `has`, it is false where what is before it is missing, so it may succeed; it never holds.
+    fn no_field(&mut self, node: &IdedExpr, operand: &Shape<'a>, field: &str, is_test: bool) {
         let message = format!("{} has no `{}`", operand.words(), quoted(field));
-        let hint = match operand.type_name() {
-            Some("list") if matches!(field, "length" | "size" | "count") => "write `size(…)`",
-            Some("list") => {
+        let kinds = operand.kinds().without(Kinds::NULL);
+        let is_countable = kinds == Kinds::LIST || kinds == Kinds::STRING;
+        let hint = match kinds {
+            _ if is_countable && matches!(field, "length" | "size" | "count") => "write `size(…)`".to_owned(),
+            Kinds::LIST => {
                 "name an element: `list[0].field`, or ask all of them: `list.exists(it, it.field == …)`"
+                    .to_owned()
             }
-            Some("string") if matches!(field, "length" | "size") => "write `size(…)`",
-            _ => "only maps have fields: take the last part out",
+            _ if SIGNATURES.iter().any(|it| it.name == field) => format!("write `{field}(…)`, with brackets"),
+            _ => "only maps have fields: take the last part out".to_owned(),
         };
-        self.error(Code::CelType, node, message, hint);
+        let severity = if is_test { Severity::Warning } else { Severity::Error };
+        self.find(severity, Code::CelType, node, message, hint);
     }
 
     /// Of items that are written in the document.
@@ -115,11 +126,18 @@ impl<'a> Check<'_, 'a> {
                 FieldIs::Unmentioned | FieldIs::RuledOut | FieldIs::NotAnObject => {}
             }
         }
+        let is_unmentioned = ways.iter().any(|way| matches!(way, FieldIs::Unmentioned));
+        // In one way it is described, in another it may be anything.
+        if !there.is_empty() && is_unmentioned {
+            return Shape::Anything;
+        }
         if !there.is_empty() || ways.is_empty() {
-            return Shape::Schema(Described { root: described.root, views: there, whose: whose.clone() });
+            let (root, whose) = (described.root, whose.clone());
+            return Shape::Schema(Described { root, views: there, whose, absent: Absent::Never });
         }
         if ways.iter().all(|way| matches!(way, FieldIs::NotAnObject)) {
-            self.no_field(node, &Shape::Schema(described.clone()), field);
+            let operand = Shape::Schema(described.clone());
+            self.no_field(node, &operand, field, is_test);
             return Shape::Anything;
         }
         let mut names: Vec<&str> =
@@ -127,7 +145,7 @@ impl<'a> Check<'_, 'a> {
         names.sort_unstable();
         names.dedup();
         let hint = hint(field, &names, "its schema has");
-        if !ways.iter().any(|way| matches!(way, FieldIs::Unmentioned)) {
+        if !is_unmentioned {
             let message = format!("the schema of {whose} does not allow `{}`", quoted(field));
             self.error(Code::CelUnknownField, node, message, hint);
         } else if !is_test {

@@ -43,6 +43,7 @@ pub(super) fn hyphenated_ids<'a>(
         }
         at = end;
     }
+    let text = if text.contains("has") { fields_asked_for(&text, source, &mut stands) } else { text };
     (text, stands)
 }
 
@@ -53,16 +54,15 @@ fn rewrite_code(
     text: &mut String,
     stands: &mut Vec<Stand>,
 ) {
-    let mut last = source[..range.start].chars().next_back();
+    let mut at = range.start;
     let mut rest = &source[range];
     while let Some(found) = rest.find(PREFIX) {
-        let previous = rest[..found].chars().next_back().or(last);
+        let before = &source[..at + found];
         let (head, tail) = rest.split_at(found + PREFIX.len());
         text.push_str(head);
-        last = Some('.');
+        at += head.len();
         rest = tail;
-        // `my.steps.x` and `mysteps.x` are other things.
-        if previous.is_some_and(|c| is_word(c) || c == '.') {
+        if is_of_something(before) {
             continue;
         }
         let is_here = |id: &&&str| {
@@ -71,25 +71,89 @@ fn rewrite_code(
         };
         // `a-b-c` is not `a-b` minus `c` when both are steps.
         let known = ids.iter().filter(is_here).max_by_key(|id| id.len()).copied();
-        // `has` takes no subtraction: there it is the id of a step, though of none that is known.
-        let Some(id) = known.or_else(|| asked_for(head, tail)) else { continue };
+        let Some(id) = known else { continue };
         let Some(name) = stand_for(id, source, stands) else { continue };
         text.push_str(&name);
+        at += id.len();
         rest = &tail[id.len()..];
-        last = id.chars().next_back();
     }
     text.push_str(rest);
 }
 
-/// The id with hyphens in `has(steps.health-chek)`, whatever the steps are.
-fn asked_for<'t>(head: &str, tail: &'t str) -> Option<&'t str> {
-    let before = head.strip_suffix(PREFIX)?.trim_end().strip_suffix('(')?.trim_end();
-    let is_has =
-        before.strip_suffix("has").is_some_and(|rest| !rest.ends_with(|c: char| is_word(c) || c == '.'));
-    let id = &tail
-        [..tail.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-')).unwrap_or(tail.len())];
-    let is_id = id.contains('-') && !id.ends_with('-') && id.starts_with(|c: char| c.is_ascii_alphabetic());
-    (is_has && is_id && tail[id.len()..].trim_start().starts_with([')', '.'])).then_some(id)
+/// `my.steps.x` and `mysteps.x` are other things; a dot with nothing before it is only where names begin.
+fn is_of_something(before: &str) -> bool {
+    match before.trim_end().strip_suffix('.') {
+        Some(before) => before.trim_end().ends_with(|c: char| is_word(c) || ")]}'\"".contains(c)),
+        None => before.ends_with(is_word),
+    }
+}
+
+/// `has` takes no subtraction, so a name with hyphens in its path is a field: `has(steps.plan.result.next-step)`.
+fn fields_asked_for(text: &str, source: &str, stands: &mut Vec<Stand>) -> String {
+    let mut out = String::with_capacity(text.len());
+    for piece in pieces(text) {
+        let mut rest = piece;
+        while !is_literal(piece)
+            && let Some(found) = rest.find("has")
+        {
+            let (head, tail) = rest.split_at(found + "has".len());
+            out.push_str(head);
+            rest = tail;
+            let is_word_before = head[..found].ends_with(|c: char| is_word(c) || c == '.');
+            let Some(open) =
+                tail.find(|c: char| !c.is_whitespace()).filter(|at| tail[*at..].starts_with('('))
+            else {
+                continue;
+            };
+            let is_path = |c: char| is_word(c) || c == '.' || c == '-' || c.is_whitespace();
+            let end = tail[open + 1..].find(|c: char| !is_path(c)).map_or(tail.len(), |at| open + 1 + at);
+            if is_word_before || !tail[end..].starts_with(')') {
+                continue;
+            }
+            let names: Vec<String> = tail[open + 1..end]
+                .split('.')
+                .enumerate()
+                .map(|(position, name)| {
+                    let bare = name.trim();
+                    let is_name = position > 0
+                        && bare.contains('-')
+                        && !bare.ends_with('-')
+                        && bare.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                        && !bare.contains(char::is_whitespace);
+                    let stand = if is_name { stand_for(bare, source, stands) } else { None };
+                    stand.map_or_else(|| name.to_owned(), |stand| name.replace(bare, &stand))
+                })
+                .collect();
+            out.push_str(&tail[..=open]);
+            out.push_str(&names.join("."));
+            rest = &tail[end..];
+        }
+        out.push_str(rest);
+    }
+    out
+}
+
+/// The tree with `steps` for `.steps`: names begin nowhere but here. Where an element has the same name, the dot stays.
+pub(super) fn from_the_root(node: &mut IdedExpr, bound: &mut Vec<String>) {
+    match &mut node.expr {
+        Expr::Ident(name) => {
+            if let Some(plain) = name.strip_prefix('.')
+                && !bound.iter().any(|bound| bound == plain)
+            {
+                *name = plain.to_owned();
+            }
+        }
+        Expr::Comprehension(it) => {
+            from_the_root(&mut it.iter_range, bound);
+            from_the_root(&mut it.accu_init, bound);
+            bound.push(it.iter_var.clone());
+            for part in [&mut it.loop_cond, &mut it.loop_step, &mut it.result] {
+                from_the_root(part, bound);
+            }
+            bound.pop();
+        }
+        _ => walk::children_mut(node).into_iter().for_each(|child| from_the_root(child, bound)),
+    }
 }
 
 /// The name that stands for this id: one that nobody wrote and that no step can have, since ids begin with a letter.

@@ -184,6 +184,15 @@ impl<'a> View<'a> {
         parts.flat_map(|properties| properties.iter().map(|(name, schema)| (name.as_str(), schema)))
     }
 
+    /// What a keyword says, by each schema that has it, as far as it is a number.
+    pub(crate) fn numbers(&self, keyword: &str) -> impl Iterator<Item = f64> {
+        self.parts.iter().filter_map(move |part| part.get(keyword).and_then(Value::as_f64))
+    }
+
+    pub(crate) fn texts(&self, keyword: &str) -> impl Iterator<Item = &'a str> {
+        self.parts.iter().filter_map(move |part| part.get(keyword).and_then(Value::as_str))
+    }
+
     /// Whether the field must be there.
     pub(crate) fn requires(&self, name: &str) -> bool {
         self.parts.iter().any(|part| list(part.get("required")).iter().any(|required| required == name))

@@ -1,4 +1,5 @@
-//! What is known of a value before there is one: from literals, from the fields of steps, from schemas.
+//! What is known of a value before there is one: from literals, from the fields of steps, from schemas. Which types that
+//! leaves, and what operators make of them, is in `cel/kinds.rs`.
 
 use std::sync::LazyLock;
 
@@ -6,14 +7,15 @@ use cel::common::ast::LiteralValue;
 use serde_json::{Value, json};
 
 use super::check::KnownStep;
+use super::kinds::Kinds;
 use super::schema_view::{View, views};
 
 /// What is known about a value.
 #[derive(Clone, Debug)]
 pub enum Shape<'a> {
     Anything,
-    /// A type by CEL's name.
-    Of(&'static str),
+    /// Of one of these types, and nothing more is known.
+    Of(Kinds),
     List(Box<Shape<'a>>),
     Steps,
     Step(KnownStep<'a>, String),
@@ -27,6 +29,8 @@ pub enum Shape<'a> {
     Undeclared,
     /// The result of a step that has none.
     Nothing(String),
+    /// The same under its bare name, where it is a map without fields.
+    NoFields(String),
 }
 
 /// What schemas say of a value.
@@ -35,6 +39,15 @@ pub struct Described<'a> {
     pub(super) root: &'a Value,
     pub(super) views: Vec<View<'a>>,
     pub(super) whose: String,
+    pub(super) absent: Absent,
+}
+
+/// Whether there may be nothing where a schema describes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absent {
+    Never,
+    /// The step may have been skipped: then its result is null.
+    Null,
 }
 
 impl<'a> Shape<'a> {
@@ -44,63 +57,74 @@ impl<'a> Shape<'a> {
     }
 
     pub(super) fn by(root: &'a Value, schemas: &[&'a Value], whose: String) -> Shape<'a> {
-        Shape::Schema(Described { root, views: views(root, schemas), whose })
+        Shape::Schema(Described { root, views: views(root, schemas), whose, absent: Absent::Never })
     }
 
-    /// The types it may be of, by CEL's names; nothing where it may be of any.
-    fn types(&self) -> Option<Vec<&'static str>> {
-        let one = |name: &'static str| Some(vec![name]);
+    /// What a schema describes, or null.
+    pub(super) fn result(root: &'a Value, whose: String) -> Shape<'a> {
+        let views = views(root, &[root]);
+        Shape::Schema(Described { root, views, whose, absent: Absent::Null })
+    }
+
+    /// The types it may be of.
+    pub(super) fn kinds(&self) -> Kinds {
         match self {
-            Shape::Anything => None,
-            Shape::Of(name) => one(name),
-            Shape::List(_) => one("list"),
-            Shape::Steps | Shape::Step(..) | Shape::Undeclared | Shape::Fields(..) => one("map"),
-            Shape::Nothing(_) => one("null_type"),
-            Shape::OneOf(values) => Some(values.iter().map(|value| type_of(class(value))).collect()),
+            Shape::Anything => Kinds::ANY,
+            Shape::Of(kinds) => *kinds,
+            Shape::List(_) => Kinds::LIST,
+            Shape::Steps | Shape::Step(..) | Shape::Undeclared | Shape::Fields(..) | Shape::NoFields(_) => {
+                Kinds::MAP
+            }
+            Shape::Nothing(_) => Kinds::NULL,
+            Shape::OneOf(values) => of_values(values.iter().copied()),
             Shape::Schema(it) => {
-                let mut all = Vec::new();
+                let mut kinds = Kinds::NONE;
                 for view in &it.views {
-                    all.extend(view.types()?.into_iter().map(type_of));
+                    kinds = kinds
+                        | match (view.values(), view.types()) {
+                            (Some(values), _) => of_values(values.into_iter()),
+                            (None, Some(types)) => {
+                                types.into_iter().fold(Kinds::NONE, |so_far, it| so_far | Kinds::of_json(it))
+                            }
+                            (None, None) => return Kinds::ANY,
+                        };
                 }
-                (!all.is_empty()).then_some(all)
+                match (kinds, it.absent) {
+                    (Kinds::NONE, _) => Kinds::ANY,
+                    (kinds, Absent::Never) => kinds,
+                    (kinds, Absent::Null) => kinds | Kinds::NULL,
+                }
             }
         }
     }
 
-    /// If it is of one type only.
-    pub(super) fn type_name(&self) -> Option<&'static str> {
-        let types = self.types()?;
-        let first = *types.first()?;
-        types.iter().all(|name| *name == first).then_some(first)
+    pub(super) fn may_be(&self, kind: Kinds) -> bool {
+        self.kinds().meets(kind)
     }
 
-    pub(super) fn may_be(&self, name: &str) -> bool {
-        self.types().is_none_or(|types| types.contains(&name))
+    /// Beside null, which says only that there is nothing.
+    pub(super) fn words(&self) -> String {
+        let kinds = self.kinds();
+        if kinds == Kinds::NULL { kinds.words() } else { kinds.without(Kinds::NULL).words() }
     }
 
-    pub(super) fn words(&self) -> &'static str {
-        match self.type_name() {
-            Some("bool") => "true or false",
-            Some("int" | "uint" | "double") => "a number",
-            Some("string") => "text",
-            Some("list") => "a list",
-            Some("map") => "a map",
-            Some("null_type") => "nothing",
-            _ => "something else",
+    /// Either of the two.
+    pub(super) fn or(self, other: Shape<'a>) -> Shape<'a> {
+        match (self, other) {
+            (Shape::Anything, _) | (_, Shape::Anything) => Shape::Anything,
+            (Shape::List(left), Shape::List(right)) => Shape::List(Box::new(left.or(*right))),
+            (left, right) => match left.kinds() | right.kinds() {
+                Kinds::ANY => Shape::Anything,
+                kinds => Shape::Of(kinds),
+            },
         }
     }
 }
 
-/// CEL's name of a JSON type.
-fn type_of(json_type: &str) -> &'static str {
-    match json_type {
-        "boolean" => "bool",
-        "integer" => "int",
-        "number" => "double",
-        "string" => "string",
-        "array" => "list",
-        "object" => "map",
-        _ => "null_type",
+fn of_values<'v>(values: impl Iterator<Item = &'v Value>) -> Kinds {
+    match values.fold(Kinds::NONE, |so_far, value| so_far | Kinds::of_json(class(value))) {
+        Kinds::NONE => Kinds::ANY,
+        kinds => kinds,
     }
 }
 
@@ -115,7 +139,7 @@ pub(super) fn element<'a>(list: &Shape<'a>) -> Shape<'a> {
                 Some(items) if !items.is_empty() => {
                     let views = items.iter().flat_map(|schemas| views(it.root, schemas)).collect();
                     let whose = format!("an element of {}", it.whose);
-                    Shape::Schema(Described { root: it.root, views, whose })
+                    Shape::Schema(Described { root: it.root, views, whose, absent: Absent::Never })
                 }
                 _ => Shape::Anything,
             }
@@ -129,15 +153,15 @@ pub(super) fn element<'a>(list: &Shape<'a>) -> Shape<'a> {
     }
 }
 
-pub(super) fn literal_type(literal: &LiteralValue) -> &'static str {
+pub(super) fn literal_kind(literal: &LiteralValue) -> Kinds {
     match literal {
-        LiteralValue::Boolean(_) => "bool",
-        LiteralValue::Bytes(_) => "bytes",
-        LiteralValue::Double(_) => "double",
-        LiteralValue::Int(_) => "int",
-        LiteralValue::Null => "null_type",
-        LiteralValue::String(_) => "string",
-        LiteralValue::UInt(_) => "uint",
+        LiteralValue::Boolean(_) => Kinds::BOOL,
+        LiteralValue::Bytes(_) => Kinds::BYTES,
+        LiteralValue::Double(_) => Kinds::DOUBLE,
+        LiteralValue::Int(_) => Kinds::INT,
+        LiteralValue::Null => Kinds::NULL,
+        LiteralValue::String(_) => Kinds::STRING,
+        LiteralValue::UInt(_) => Kinds::UINT,
     }
 }
 
@@ -196,9 +220,7 @@ pub(super) fn allowed<'a>(shape: &Shape<'a>) -> Option<Allowed<'a>> {
     match shape {
         Shape::Schema(it) => of_views(&it.views),
         Shape::OneOf(values) => Some(Allowed::Values(values.clone())),
-        Shape::Of("bool") => Some(Allowed::Classes(vec!["boolean"])),
-        Shape::Of("int" | "uint" | "double") => Some(Allowed::Classes(vec!["number"])),
-        Shape::Of("string") => Some(Allowed::Classes(vec!["string"])),
+        Shape::Of(kinds) => kinds.json_classes().map(Allowed::Classes),
         Shape::List(_) => Some(Allowed::Classes(vec!["array"])),
         _ => None,
     }
@@ -260,7 +282,7 @@ fn class_words(class: &str) -> &'static str {
 }
 
 /// As expressions compare: 1 is 1.0.
-fn same(left: &Value, right: &Value) -> bool {
+pub(super) fn same(left: &Value, right: &Value) -> bool {
     match (left.as_f64(), right.as_f64()) {
         (Some(left), Some(right)) => left == right,
         _ => left == right,

@@ -5,6 +5,9 @@
 use super::rewrite::{is_closed, is_literal, pieces};
 use super::{CelSyntax, SyntaxKind};
 
+/// Words that cannot follow a dot.
+const KEYWORDS: [&str; 4] = ["in", "true", "false", "null"];
+
 /// The first slip of the text, if it has a familiar one.
 pub(super) fn find(source: &str) -> Option<CelSyntax> {
     let mut slips = Vec::new();
@@ -91,7 +94,32 @@ fn in_code(code: &str) -> Option<CelSyntax> {
             found.push(slip(at, format!("`{word}` is no operator"), format!("write `{meant}`")));
         }
     }
+    found.extend(reserved_field(code));
     found.into_iter().min_by_key(|slip| slip.offset)
+}
+
+/// `result.in`: after a dot, a word of the language is no name.
+fn reserved_field(code: &str) -> Option<CelSyntax> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices('.').find_map(|(dot, _)| {
+        let rest = code[dot + 1..].trim_start();
+        let word = &rest[..rest.find(|c: char| !is_word(c)).unwrap_or(rest.len())];
+        if !KEYWORDS.contains(&word) {
+            return None;
+        }
+        let before = code[..dot].trim_end();
+        let from = before
+            .rfind(|c: char| !(is_word(c) || c == '.'))
+            .map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
+        let path = if before[from..].is_empty() { "…" } else { &before[from..] };
+        let is_asked =
+            before[..from].trim_end().strip_suffix('(').is_some_and(|it| it.trim_end().ends_with("has"));
+        let hint = match is_asked {
+            true => format!("write `\"{word}\" in {path}` instead of `has(…)`"),
+            false => format!("write `{path}[\"{word}\"]`"),
+        };
+        Some(slip(code.len() - rest.len(), format!("`{word}` is a word of the language, not a name"), hint))
+    })
 }
 
 /// Where the word stands between blanks, brackets or the ends.

@@ -20,6 +20,10 @@ impl Check<'_> {
         let mut included = BTreeMap::new();
         for (pointer, step) in each_step(workflow) {
             let Some(name) = &step.include else { continue };
+            // A step that does something else as well has been told to choose.
+            if !step.beside_include().is_empty() {
+                continue;
+            }
             if let Some(inner) = self.include(loader, workflow, name, &join(&pointer, "include")) {
                 included.insert(pointer, inner);
             }

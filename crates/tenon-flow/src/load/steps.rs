@@ -70,7 +70,8 @@ impl Check<'_> {
         };
         // A loop's own instructions are for each of its turns; its condition comes before the first.
         let turn = step.repeat.as_ref().map_or(around.known.stands.turn, turn_of);
-        let mut each = around.standing(Stands { turn, ..around.known.stands });
+        let turns = step.repeat.as_ref().map_or(around.known.stands.turns, |it| it.max_iterations);
+        let mut each = around.standing(Stands { turn, turns, ..around.known.stands });
         each.known.item = each_item.or(each.known.item);
         let instructions = self.template(&step.instructions, &join(pointer, "instructions"), &each);
         Some(LoadedStep {
@@ -106,6 +107,7 @@ impl Check<'_> {
         let mut known = around.known.clone();
         known.steps.extend(known_steps(workflow, &it.steps, &list, included));
         known.stands.turn = turn_of(it);
+        known.stands.turns = it.max_iterations;
         known.item.clone_from(&each);
         let graph = Graph::of(&it.steps);
         let ancestors: Vec<Vec<bool>> = (0..it.steps.len()).map(|index| graph.ancestors(index)).collect();

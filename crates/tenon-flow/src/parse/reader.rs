@@ -315,11 +315,28 @@ impl<'a> Reader<'a> {
             }
             _ => None,
         };
-        if whole.is_none() {
-            let hint = format!("write digits without quotes: `{name}: 3`");
-            self.wrong_type(node, &format!("`{name}`"), "a whole number", hint);
+        if whole.is_some() {
+            return whole;
         }
-        whole
+        match (&node.kind, node.resolve()) {
+            (Kind::Scalar { text, .. }, Some(Scalar::Number(number))) => {
+                let text = quoted(text);
+                let is_whole = number.as_f64().is_none_or(|value| value.fract() == 0.0);
+                let (message, hint) = match is_whole {
+                    true => (format!("`{name}` is too large: {text}"), "write a smaller number"),
+                    false => (
+                        format!("`{name}` must be a whole number, got {text}"),
+                        "write it without a fraction",
+                    ),
+                };
+                self.problems.error(Code::Validation, node.place, message, hint);
+            }
+            _ => {
+                let hint = format!("write digits without quotes: `{name}: 3`");
+                self.wrong_type(node, &format!("`{name}`"), "a whole number", hint);
+            }
+        }
+        None
     }
 
     /// A count from 0; below it is a problem of this kind.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use tenon_flow::{Drawing, Expression, Plan, Scope, Template, clean, parse};
+use tenon_flow::{Drawing, Expression, LoadOptions, Plan, Scope, Template, clean, load_text, parse};
 
 /// Pieces of documents, put together at random: likelier to get past the first check than letters are.
 fn pieces() -> impl Strategy<Value = String> {
@@ -118,8 +118,26 @@ fn the_corpora_are_read() {
             compiled += 1;
             let _ = expression.evaluate_value(&Scope::new());
         }
+        checked(&text);
     }
-    assert!(compiled >= 5);
+    assert!(compiled >= 10);
+}
+
+/// What is said of an expression before it is evaluated stands inside the document, wherever it stands.
+fn checked(text: &str) {
+    let schema = serde_json::json!({"type": "object", "properties": {
+        "list": {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": 3},
+        "n": {"type": "integer", "minimum": 1, "maximum": 9}, "text": {"type": "string", "pattern": "^a"},
+        "a-b": {"type": "boolean"}}});
+    let document = serde_json::json!({"name": "n", "agents": {"t": {"description": "d", "resultSchema": schema}}, "steps": [
+        {"id": "a", "agent": "t"}, {"id": "b-c"}, {"id": "s", "dependsOn": ["a", "b-c"], "condition": text,
+        "loop": {"forEach": text, "steps": [{"id": "i", "instructions": format!("${{{{ {text} }}}}")}]}}]});
+    let folder = Path::new("/nowhere");
+    let loaded = load_text(&document.to_string(), Path::new("f.json"), folder, &LoadOptions::default());
+    let found = loaded.map_or_else(|error| error.into_diagnostics(), |loaded| loaded.warnings);
+    for problem in found {
+        assert!(problem.line == 1 && problem.column >= 1 && !problem.hint.is_empty(), "{text}: {problem}");
+    }
 }
 
 proptest! {
@@ -159,6 +177,7 @@ proptest! {
         if let Ok(template) = Template::compile(&format!("x ${{{{ {text} }}}} y"), &["a-b"]) {
             let _ = template.render(&scope);
         }
+        checked(&text);
     }
 
     #[test]

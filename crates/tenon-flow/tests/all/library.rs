@@ -148,7 +148,7 @@ fn what_cannot_begin_asks_nothing() {
     assert!(matches!(inputs, Err(CannotRun::Inputs(_))), "{inputs:?}");
     let given = || start().inputs(JsonText::of(&json!({"what": "x"})));
     let missing = run(given().run());
-    assert!(matches!(&missing, Err(CannotRun::Unusable(tool)) if tool.step == "test"), "{missing:?}");
+    assert!(matches!(&missing, Err(CannotRun::Unusable(tools)) if tools[0].step == "test"), "{missing:?}");
     let (effect, count) = note(ToolKind::Edit);
     let denied = run(given().tools(vec![Arc::clone(&effect)]).run());
     let Err(error) = denied else { panic!("it ran") };

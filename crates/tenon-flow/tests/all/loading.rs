@@ -242,6 +242,8 @@ fn comparisons_that_never_hold_are_told() {
         ("steps.a.result.n == '1'", "this is a number, and never `1`"),
         ("steps.a.result.list.exists(i, i == 1)", "this is text, and never `1`"),
         ("steps.a.result.list == 'x'", "this is a list, and never `x`"),
+        // It is there, or missing altogether.
+        ("steps.a.result.sev == null", "this is never null, it is a number or text"),
     ];
     for (condition, wanted) in told {
         let found = warnings(condition);
@@ -252,7 +254,6 @@ fn comparisons_that_never_hold_are_told() {
     for condition in [
         "steps.a.status == 'cancelled'",
         "steps.a.result == null",
-        "steps.a.result.sev == null",
         "steps.a.result.sev == 3.0 || steps.a.result.sev == 'low'",
         "steps.a.result.n == 1.0 || steps.a.result.n == 1u",
         "steps.a.result.either == 'x' || steps.a.result.either == true",
@@ -375,5 +376,114 @@ fn a_file_that_cannot_be_read_is_not_a_document() {
     for name in ["missing.yaml", "sub"] {
         let error = load(&folder.path().join(name), &LoadOptions::default()).unwrap_err();
         assert!(matches!(error, LoadError::Unreadable { .. }), "{name}: {error}");
+    }
+}
+
+#[test]
+fn context_files_that_a_step_would_not_see_as_they_are_are_warnings() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret.txt"), "s").unwrap();
+    let far = outside.path().join("secret.txt").display().to_string();
+    let folder = Folder::new(&[
+        (
+            "flow.yaml",
+            &format!(
+                "name: n\nsteps:\n  - id: a\n    contextFiles: [ok.md, ../x.md, {far}, link.md, big.txt, latin.txt, sub, no.png]\n  \
+                 - {{id: l, loop: {{forEach: [1], steps: [{{id: i, contextFiles: [gone.md]}}]}}}}\n"
+            ),
+        ),
+        ("ok.md", "fine"),
+        ("sub/x", "x"),
+        ("no.png", "no picture"),
+    ]);
+    std::os::unix::fs::symlink(&far, folder.path().join("link.md")).unwrap();
+    fs::write(folder.path().join("latin.txt"), b"caf\xe9 au lait").unwrap();
+    // Of nothing, but too much of it.
+    fs::File::create(folder.path().join("big.txt")).unwrap().set_len(10 * 1024 * 1024 + 1).unwrap();
+    let told: Vec<(&str, u32, String)> = folder
+        .loaded()
+        .warnings
+        .iter()
+        .map(|one| (one.code.text(), one.line, one.message.replace(&far, "FAR")))
+        .collect();
+    let told: Vec<(&str, u32, &str)> =
+        told.iter().map(|(code, line, text)| (*code, *line, text.as_str())).collect();
+    let codes: Vec<(&str, u32)> = told.iter().map(|(code, line, _)| (*code, *line)).collect();
+    assert_eq!(
+        codes,
+        [
+            ("ref_escape", 4),
+            ("ref_escape", 4),
+            ("ref_escape", 4),
+            ("too_large", 4),
+            ("ref_missing", 4),
+            ("ref_missing", 4),
+            ("ref_missing", 4),
+            ("ref_missing", 5),
+        ],
+        "{told:?}"
+    );
+    assert_eq!(told[3].2, "the context file `big.txt` has 10485761 bytes, and may have 10485760");
+    assert_eq!(told[4].2, "the context file `latin.txt` is not UTF-8 text");
+    assert_eq!(told[5].2, "the context file `sub` is not a file");
+}
+
+/// Ids are of their own list, as the format has it.
+#[test]
+fn a_step_in_a_loop_that_hides_one_outside_is_a_warning() {
+    let text = "name: n\nsteps:\n  - id: draft\n  - id: refine\n    dependsOn: [draft]\n    loop:\n      maxIterations: 2\n      \
+                steps:\n        - id: draft\n        - id: refine\n        - id: other\n";
+    let folder = Folder::new(&[("flow.yaml", text)]);
+    let told: Vec<(&str, u32, String)> =
+        folder.loaded().warnings.iter().map(|one| (one.code.text(), one.line, one.hint.clone())).collect();
+    let hint = |line: u32, id: &str| {
+        format!(
+            "line {line} has the same `id`: rename one of the two, unless `steps.{id}` in the loop means this one"
+        )
+    };
+    assert_eq!(told, [("duplicate_step", 9, hint(3, "draft")), ("duplicate_step", 10, hint(4, "refine"))]);
+}
+
+/// What they need in common is asked before the first step.
+#[test]
+fn inputs_are_checked_by_every_workflow_that_is_included() {
+    let inner = "name: inner\ninputs: {type: object, required: [n], properties: {n: {type: integer, minimum: 3}}}\n\
+                 steps: [{id: x, include: deep.yaml}]";
+    let deep =
+        "name: deep\ninputs: {type: object, properties: {s: {type: string, maxLength: 2}}}\nsteps: [{id: y}]";
+    let folder = Folder::new(&[
+        (
+            "flow.yaml",
+            "name: n\ninputs: {type: object, required: [n], properties: {n: {type: integer}, s: {type: string}}}\n\
+             steps: [{id: l, loop: {forEach: [1], steps: [{id: a, include: inner.yaml}]}}]",
+        ),
+        ("inner.yaml", inner),
+        ("deep.yaml", deep),
+    ]);
+    let loaded = folder.loaded();
+    let check = |inputs: &str| tenon_flow::check_inputs(&loaded, inputs).map_err(|error| error.to_string());
+    assert_eq!(check(r#"{"n": 3, "s": "ab"}"#), Ok(()));
+    let refused = |inputs: &str, words: &[&str]| {
+        let told = check(inputs).unwrap_err();
+        assert!(words.iter().all(|word| told.contains(word)), "{told}");
+    };
+    refused(r#"{"n": "3"}"#, &["do not fit the document", "/n"]);
+    refused(r#"{"n": 2}"#, &["the included workflow `inner`", "/n"]);
+    refused(r#"{"n": 3, "s": "abc"}"#, &["the included workflow `deep`", "/s"]);
+}
+
+#[test]
+fn numbers_that_are_not_whole_or_too_large_say_which() {
+    for (retries, message) in [
+        ("1.5", "`retries` must be a whole number, got 1.5"),
+        ("1e30", "`retries` is too large: 1e30"),
+        ("99999999999999999999", "`retries` is too large: 99999999999999999999"),
+        ("2000000", "retries must be at most 1000000, got 2000000"),
+        ("'3'", "`retries` must be a whole number, got text"),
+    ] {
+        let text = format!("name: n\nsteps: [{{id: a, retries: {retries}}}]");
+        let found = crate::every_code::found(&text);
+        let told: Vec<&str> = found.iter().map(|one| one.message.as_str()).collect();
+        assert_eq!(told, [message], "{retries}");
     }
 }

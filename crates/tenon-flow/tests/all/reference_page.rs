@@ -98,10 +98,10 @@ fn about(code: Code) -> &'static str {
         Code::MissingName => "the workflow has no name",
         Code::MissingSteps => "there is no `steps`",
         Code::EmptySteps => "`steps` is empty",
-        Code::UnknownVersion => "a version other than 1",
+        Code::UnknownVersion => "a version above 1; one below is `validation`",
         Code::AgentMissingDescription => "an agent without a `description`",
         Code::InvalidStepId => "an id that is missing or has other characters",
-        Code::DuplicateStep => "an id that is taken",
+        Code::DuplicateStep => "an id that is taken; as a warning, in a loop, one of a step outside",
         Code::MissingAgent => "a step names an agent that is not there",
         Code::MissingDep => "`dependsOn` names a step that is not there",
         Code::Cycle => "steps that depend on each other",
@@ -144,7 +144,9 @@ fn about(code: Code) -> &'static str {
         Code::UnknownTool => "a tool nobody knows",
         Code::UnknownModel => "a warning: a model that may not answer",
         Code::CelSyntax => "text that is no expression",
-        Code::CelType => "an expression that uses unknown names or gives the wrong type",
+        Code::CelType => {
+            "an expression with unknown names or types that cannot go together; as a warning, a comparison that never holds"
+        }
         Code::CelUnknownStep => "a step that is not there; as a warning, one that may not have finished",
         Code::CelUnknownField => {
             "a field that a step cannot have; as a warning, one its schema does not mention"
