@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use futures_util::StreamExt;
 use tenon_core::{
-    Cost, Delta, ErrorClass, Estimate, EventKind, Exceeded, Failure, Metrics, Price, Request, Reservation,
-    Usage,
+    Cost, Delta, ErrorClass, Estimate, EventKind, Exceeded, Failure, Metrics, ModelFacts, Price, Request,
+    Reservation, Usage,
 };
 
 use crate::fold::{Fold, Telling, Turn};
@@ -80,7 +80,7 @@ impl Run<'_> {
             match next {
                 Some(Ok(delta)) => {
                     match &delta {
-                        Delta::Retrying { attempt, wait, error } => {
+                        Delta::Retrying { attempt, attempts, wait, error } => {
                             tally.broken_off(self.agent.models.price(&self.model), fold.usage());
                             tally.requests += 1;
                             fold.terminal_arguments().for_each(|said| self.payload_words.add(said));
@@ -88,15 +88,21 @@ impl Run<'_> {
                             self.payload_words.kept_out_of(&mut message);
                             emitter.emit(EventKind::Retrying {
                                 attempt: *attempt,
+                                attempts: *attempts,
                                 wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
                                 class: error.class.name(),
+                                status: error.http_status,
                                 message,
                             });
                         }
                         Delta::SwitchedModel { from, to, status, fallback } => {
                             tally.broken_off(self.agent.models.price(&self.model), fold.usage());
                             earlier.add(tally.cost);
-                            self.api_duration_ms += tally.count(&mut self.metrics, &self.model);
+                            self.api_duration_ms += tally.count(
+                                &mut self.metrics,
+                                &self.model,
+                                self.agent.models.facts(&self.model),
+                            );
                             tally = Tally::start();
                             self.model.clone_from(to);
                             emitter.emit(EventKind::ModelFallback {
@@ -154,7 +160,8 @@ impl Run<'_> {
                 tracing::info!(turn, class, status, ms = millis_since(tally.started), "not answered");
             }
         }
-        self.api_duration_ms += tally.count(&mut self.metrics, &self.model);
+        self.api_duration_ms +=
+            tally.count(&mut self.metrics, &self.model, self.agent.models.facts(&self.model));
         result
     }
 }
@@ -217,7 +224,7 @@ impl Tally {
     }
 
     /// Counts it under the model's name; returns the milliseconds.
-    fn count(&self, metrics: &mut Metrics, model: &str) -> u64 {
+    fn count(&self, metrics: &mut Metrics, model: &str, facts: &ModelFacts) -> u64 {
         let elapsed = millis_since(self.started);
         let metrics = metrics.models.entry(model.to_owned()).or_default();
         metrics.requests += self.requests;
@@ -225,6 +232,8 @@ impl Tally {
         metrics.latency_ms += elapsed;
         metrics.usage.add(self.usage);
         metrics.cost.add(self.cost);
+        metrics.window = facts.max_input;
+        metrics.max_output = facts.max_output;
         elapsed
     }
 }

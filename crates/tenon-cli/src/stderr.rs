@@ -47,7 +47,7 @@ impl Reporter {
             EventKind::Warning { message } | EventKind::RecordingDegraded { message } => {
                 line(&format!("warning: {message}"))
             }
-            EventKind::Retrying { attempt, wait_ms, class, message }
+            EventKind::Retrying { attempt, wait_ms, class, message, .. }
                 if *attempt <= 2 || self.level == Level::Verbose =>
             {
                 let seconds = *wait_ms as f64 / 1000.0;

@@ -77,8 +77,12 @@ pub enum EventKind {
     /// A model request failed and will be repeated after `wait_ms`.
     Retrying {
         attempt: u32,
+        /// How many there may be.
+        attempts: u32,
         wait_ms: u64,
         class: &'static str,
+        /// What the server answered with.
+        status: Option<u16>,
         message: String,
     },
     /// A model could not answer, and another one is asked from here on.

@@ -84,6 +84,8 @@ pub enum Delta {
     /// A failed attempt is about to be repeated: forget what this stream has given so far.
     Retrying {
         attempt: u32,
+        /// How many there may be.
+        attempts: u32,
         wait: Duration,
         error: ModelError,
     },

@@ -250,7 +250,7 @@ fn event_json(kind: &EventKind) -> (&'static str, Value) {
                 "content": report.content, "is_error": report.error.is_some(), "duration_ms": report.duration_ms,
             }),
         ),
-        EventKind::Retrying { attempt, wait_ms, class, message } => (
+        EventKind::Retrying { attempt, wait_ms, class, message, .. } => (
             "retrying",
             json!({ "attempt": attempt, "wait_ms": wait_ms, "class": class, "message": message }),
         ),

@@ -72,6 +72,9 @@ pub struct ModelMetrics {
     pub usage: Usage,
     /// Each answer at the price of who gave it.
     pub cost: Cost,
+    /// The most tokens it can be given and can write, where that is known.
+    pub window: Option<u64>,
+    pub max_output: Option<u64>,
 }
 
 impl ModelMetrics {
@@ -81,6 +84,8 @@ impl ModelMetrics {
         self.latency_ms += other.latency_ms;
         self.usage.add(other.usage);
         self.cost.add(other.cost);
+        self.window = self.window.or(other.window);
+        self.max_output = self.max_output.or(other.max_output);
     }
 }
 

@@ -242,7 +242,7 @@ impl StepSink {
             EventKind::Warning { message } | EventKind::RecordingDegraded { message } => {
                 Some(self::message(MessageLevel::Warning, message))
             }
-            EventKind::Retrying { attempt, wait_ms, class, message } => {
+            EventKind::Retrying { attempt, wait_ms, class, message, .. } => {
                 let seconds = *wait_ms as f64 / 1000.0;
                 let text = format!("attempt {attempt} in {seconds:.1} s after error[{class}]: {message}");
                 Some(self::message(MessageLevel::Note, text))

@@ -115,7 +115,7 @@ async fn repeat(
         attempt += 1;
         let (class, status) = (error.class.name(), error.http_status);
         tracing::info!(attempt, wait_ms = wait.as_millis() as u64, class, status, "asked again");
-        out.push(Delta::Retrying { attempt, wait, error });
+        out.push(Delta::Retrying { attempt, attempts: policy.attempts, wait, error });
         out.pause().await;
         if !waits_in_line {
             tokio::time::sleep(wait).await;

@@ -85,7 +85,7 @@ fn a_broken_attempt_leaves_no_trace_with_a_whole_audience() {
     let answer = vec![
         Ok(Delta::Text("half".into())),
         Ok(Delta::ToolCallStarted { index: 0, id: "a".into(), name: "look".into() }),
-        Ok(Delta::Retrying { attempt: 2, wait: std::time::Duration::ZERO, error }),
+        Ok(Delta::Retrying { attempt: 2, attempts: 5, wait: std::time::Duration::ZERO, error }),
         Ok(Delta::Text("whole".into())),
     ];
     let played = Scene::new(vec![answer]).play();

@@ -99,6 +99,7 @@ fn a_run_costs_what_each_answer_costs_and_broken_answers_too() {
         Ok(Delta::Usage(usage(100, 1))),
         Ok(Delta::Retrying {
             attempt: 2,
+            attempts: 5,
             wait: std::time::Duration::ZERO,
             error: ModelError::new(ErrorClass::Network, "gone"),
         }),

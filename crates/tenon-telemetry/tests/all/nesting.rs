@@ -112,8 +112,10 @@ async fn calls_side_by_side_end_when_they_ended_and_not_when_they_were_reported(
 async fn a_wait_before_another_attempt_belongs_to_no_request() {
     let retrying = |wait_ms| EventKind::Retrying {
         attempt: 2,
+        attempts: 5,
         wait_ms,
         class: "overloaded",
+        status: Some(529),
         message: "SAID BY A SERVER".to_owned(),
     };
     let spans = played(|stage| {

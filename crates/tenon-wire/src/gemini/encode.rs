@@ -107,7 +107,7 @@ impl GeminiEncoder {
             EventKind::Warning { message } | EventKind::RecordingDegraded { message } => {
                 write_warning(message, timestamp(), out)
             }
-            EventKind::Retrying { attempt, wait_ms, class, message } => {
+            EventKind::Retrying { attempt, wait_ms, class, message, .. } => {
                 let told = format!("{class}: {message}; attempt {attempt} follows in {wait_ms} ms");
                 write_warning(&told, timestamp(), out);
             }

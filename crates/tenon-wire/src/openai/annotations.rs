@@ -204,7 +204,7 @@ fn terminal<'a>(channel: Channel, source: Source, prompt_id: &str) -> Terminal<'
 /// News that are no part of the conversation; `None` where an event is none.
 pub(super) fn news(kind: &EventKind) -> Option<Annotation<'_>> {
     let (event, message, metrics): (_, Cow<'_, str>, _) = match kind {
-        EventKind::Retrying { attempt, wait_ms, class, message } => {
+        EventKind::Retrying { attempt, wait_ms, class, message, .. } => {
             ("Retry", format!("{class}: {message}; attempt {attempt} follows in {wait_ms} ms").into(), None)
         }
         EventKind::ModelFallback { from, to, .. } => {

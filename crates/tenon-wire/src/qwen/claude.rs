@@ -10,7 +10,8 @@ use tenon_core::{
     CompactTrigger, Ending, ErrorClass, Outcome, RunInfo, TaskEnd, TaskKind, TaskStart, TaskStatus,
 };
 
-use super::types::{Output, TaskUsage};
+use super::result::no_usage;
+use super::types::{ApiRetryData, MessageType, Output, TaskUsage, Usage};
 use crate::publish::publish;
 
 /// Its clients warn below 2.0.0.
@@ -31,8 +32,11 @@ pub(crate) enum InFlight {
 }
 
 /// What lines have in the `claude` dialect and in no other.
-const OWN_FIELDS: [(&str, &[&str]); 2] = [
-    ("Init", &["claude_code_version", "tenon_version", "apiKeySource", "output_style"]),
+const OWN_FIELDS: [(&str, &[&str]); 5] = [
+    ("Init", &["claude_code_version", "tenon_version", "apiKeySource", "output_style", "skills", "plugins"]),
+    ("AssistantMessage", &["stop_sequence"]),
+    ("StartedMessage", &["type", "stop_reason", "stop_sequence", "usage"]),
+    ("Usage", &["cache_creation", "server_tool_use"]),
     ("ResultLine", &["stop_reason", "modelUsage", "terminal_reason", "api_error_status"]),
 ];
 
@@ -68,11 +72,59 @@ pub(crate) struct ClaudeInit<'a> {
     pub claude_code_version: &'static str,
     /// The version of tenon.
     pub tenon_version: &'a str,
-    /// Always `environment`: that is where keys come from.
+    /// Always `user`: keys come from the environment of whoever starts the run, or from a command of theirs.
     #[serde(rename = "apiKeySource")]
     pub api_key_source: &'static str,
     /// Always `default`.
     pub output_style: &'static str,
+    /// Always empty.
+    pub skills: [(); 0],
+    /// Always empty.
+    pub plugins: [(); 0],
+}
+
+/// Fields of a message in the `claude` dialect.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ClaudeMessage {
+    /// Always `null`.
+    pub stop_sequence: (),
+}
+
+/// Fields of the message that a turn begins with, in the `claude` dialect.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ClaudeStart {
+    pub r#type: MessageType,
+    /// Always `null`: it is not over.
+    pub stop_reason: (),
+    /// Always `null`.
+    pub stop_sequence: (),
+    /// Zeros: what a turn used is known at its end.
+    pub usage: Usage,
+}
+
+/// Fields of a count of tokens in the `claude` dialect.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+pub(crate) struct ClaudeUsage {
+    /// How long what was written to the cache is kept: always five minutes.
+    pub cache_creation: CacheCreation,
+    pub server_tool_use: ServerToolUse,
+}
+
+/// What was written to a cache, by how long it is kept.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+pub(crate) struct CacheCreation {
+    pub ephemeral_5m_input_tokens: u64,
+    /// Always 0.
+    pub ephemeral_1h_input_tokens: u64,
+}
+
+/// Tools that ran at the provider: none does.
+#[derive(Clone, Copy, Default, Serialize, JsonSchema)]
+pub(crate) struct ServerToolUse {
+    /// Always 0.
+    pub web_search_requests: u64,
+    /// Always 0.
+    pub web_fetch_requests: u64,
 }
 
 /// Fields of the result in the `claude` dialect.
@@ -86,7 +138,9 @@ pub(crate) struct ClaudeResult<'a> {
     /// Why the run failed; absent on success.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<&'a str>,
-    /// `completed`, `max_turns`, `aborted_streaming`, `aborted_tools` or `error`.
+    /// `completed`, or what ended the run: `max_turns`, `budget_exhausted`, `structured_output_retry_exhausted`,
+    /// `aborted_streaming`, `aborted_tools`, `api_error`, `model_error`, `malformed_tool_use_exhausted`,
+    /// `turn_setup_failed`.
     pub terminal_reason: &'static str,
     /// The HTTP status of a failed model request.
     pub api_error_status: Option<u16>,
@@ -106,6 +160,10 @@ pub(crate) struct ModelUsage {
     /// Dollars; `null` when the price is not known.
     #[serde(rename = "costUSD")]
     pub cost_usd: Option<f64>,
+    /// The most tokens that it can be given; 0 when that is not known.
+    pub context_window: u64,
+    /// The most tokens that it can write; 0 when that is not known.
+    pub max_output_tokens: u64,
 }
 
 /// Fields of `system` lines in the `claude` dialect, whose clients read them beside `subtype`.
@@ -134,10 +192,11 @@ pub(crate) enum ClaudeNotice<'a> {
     },
     ApiRetry {
         attempt: u32,
+        max_retries: u32,
         retry_delay_ms: u64,
-        /// Always `null`: see `error`.
-        error_status: (),
-        /// The class of the failure.
+        /// The HTTP status of the failure, if it has one.
+        error_status: Option<u16>,
+        /// `rate_limit`, `overloaded`, `server_error` or `unknown`; `data.class` says it in tenon's words.
         error: &'static str,
     },
 }
@@ -183,8 +242,20 @@ impl<'a> ClaudeNotice<'a> {
         ClaudeNotice::CompactBoundary { compact_metadata }
     }
 
-    pub(super) fn retrying(attempt: u32, wait_ms: u64, class: &'static str) -> ClaudeNotice<'a> {
-        ClaudeNotice::ApiRetry { attempt, retry_delay_ms: wait_ms, error_status: (), error: class }
+    pub(super) fn retrying(data: &ApiRetryData<'_>, attempts: u32, status: Option<u16>) -> ClaudeNotice<'a> {
+        let error = match (data.class, status) {
+            ("rate_limited", _) => "rate_limit",
+            ("overloaded", _) => "overloaded",
+            (_, Some(500..)) => "server_error",
+            _ => "unknown",
+        };
+        ClaudeNotice::ApiRetry {
+            attempt: data.attempt,
+            max_retries: attempts.saturating_sub(1),
+            retry_delay_ms: data.wait_ms,
+            error_status: status,
+            error,
+        }
     }
 }
 
@@ -192,9 +263,69 @@ pub(super) fn init(flavour: Flavour, info: &RunInfo) -> Option<ClaudeInit<'_>> {
     (flavour == Flavour::Claude).then(|| ClaudeInit {
         claude_code_version: CLAIMED_VERSION,
         tenon_version: &info.cli_version,
-        api_key_source: "environment",
+        api_key_source: "user",
         output_style: "default",
+        skills: [],
+        plugins: [],
     })
+}
+
+/// The names of modes that clients of the dialect know; others stand as they are.
+pub(super) fn mode_name(flavour: Flavour, mode: &str) -> &str {
+    match (flavour, mode) {
+        (Flavour::Claude, "yolo") => "bypassPermissions",
+        (Flavour::Claude, "auto-edit") => "acceptEdits",
+        _ => mode,
+    }
+}
+
+pub(super) fn message(flavour: Flavour) -> Option<ClaudeMessage> {
+    (flavour == Flavour::Claude).then_some(ClaudeMessage { stop_sequence: () })
+}
+
+pub(super) fn start(flavour: Flavour) -> Option<ClaudeStart> {
+    (flavour == Flavour::Claude).then(|| ClaudeStart {
+        r#type: MessageType::Message,
+        stop_reason: (),
+        stop_sequence: (),
+        usage: no_usage(flavour),
+    })
+}
+
+pub(super) fn usage(flavour: Flavour, usage: tenon_core::Usage) -> Option<ClaudeUsage> {
+    (flavour == Flavour::Claude).then(|| ClaudeUsage {
+        cache_creation: CacheCreation {
+            ephemeral_5m_input_tokens: usage.cache_write,
+            ephemeral_1h_input_tokens: 0,
+        },
+        server_tool_use: ServerToolUse::default(),
+    })
+}
+
+fn terminal_reason(class: ErrorClass, in_flight: InFlight) -> &'static str {
+    match class {
+        ErrorClass::Turns => "max_turns",
+        ErrorClass::SchemaRetries => "structured_output_retry_exhausted",
+        ErrorClass::Budget | ErrorClass::BudgetUsd => "budget_exhausted",
+        ErrorClass::Interrupted(_) => match in_flight {
+            InFlight::Answer => "aborted_streaming",
+            InFlight::Calls => "aborted_tools",
+        },
+        ErrorClass::Auth
+        | ErrorClass::RateLimited
+        | ErrorClass::Overloaded
+        | ErrorClass::Network
+        | ErrorClass::Protocol => "api_error",
+        ErrorClass::RepeatedCall => "malformed_tool_use_exhausted",
+        ErrorClass::Contract
+        | ErrorClass::Refused
+        | ErrorClass::Truncated
+        | ErrorClass::Tool
+        | ErrorClass::Internal => "model_error",
+        ErrorClass::Usage | ErrorClass::Input | ErrorClass::Config | ErrorClass::Sandbox => {
+            "turn_setup_failed"
+        }
+    }
 }
 
 pub(super) fn result(flavour: Flavour, in_flight: InFlight, outcome: &Outcome) -> Option<ClaudeResult<'_>> {
@@ -207,14 +338,7 @@ pub(super) fn result(flavour: Flavour, in_flight: InFlight, outcome: &Outcome) -
             (Some(stop), Vec::new(), "completed", None)
         }
         Ending::Failure(failure) => {
-            let reason = match failure.class {
-                ErrorClass::Turns | ErrorClass::SchemaRetries => "max_turns",
-                ErrorClass::Interrupted(_) => match in_flight {
-                    InFlight::Answer => "aborted_streaming",
-                    InFlight::Calls => "aborted_tools",
-                },
-                _ => "error",
-            };
+            let reason = terminal_reason(failure.class, in_flight);
             (None, vec![failure.message.as_str()], reason, failure.http_status)
         }
     };
@@ -227,6 +351,8 @@ pub(super) fn result(flavour: Flavour, in_flight: InFlight, outcome: &Outcome) -
             cache_creation_input_tokens: usage.cache_write,
             web_search_requests: 0,
             cost_usd: model.cost.usd(),
+            context_window: model.window.unwrap_or_default(),
+            max_output_tokens: model.max_output.unwrap_or_default(),
         };
         (name.as_str(), used)
     });

@@ -9,12 +9,12 @@ use tenon_core::{Event, EventKind, Id, Origin, Outcome, RunInfo, TaskEnd, ToolEr
 
 use super::claude::{self, ClaudeNotice, Flavour, InFlight};
 use super::hook_lines::{self, Envelope};
-use super::result::{Of, result_line, used};
+use super::result::{Of, no_usage, result_line, used};
 use super::turn::Turn;
 use super::types::{
     ApiRetryData, CompactBoundaryData, Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, McpServer,
     McpStatus, ModelFallbackData, Notice, Progress, RecordingDegradedData, RecordingDegradedReason,
-    StreamEvent, StreamEventLine, System, TaskNotificationData, TaskStartedData, TaskUsage, Usage, UserBlock,
+    StreamEvent, StreamEventLine, System, TaskNotificationData, TaskStartedData, TaskUsage, UserBlock,
     UserLine, UserMessage, UserRole,
 };
 use crate::cap::capped;
@@ -119,12 +119,12 @@ impl QwenEncoder {
             EventKind::PartDelta { part, text } => turn.part_delta(*part, text, &mut sink),
             EventKind::PartStopped { part, content } => turn.part_stopped(*part, content, &mut sink),
             EventKind::TurnFinished { usage, .. } => turn.finish(used(self.flavour, *usage), &mut sink),
-            EventKind::Retrying { attempt, wait_ms, class, message } => {
+            EventKind::Retrying { attempt, attempts, wait_ms, class, status, message } => {
                 turn.abandon(&mut sink);
                 // Clients of the `qwen` dialect know no such line; people read it on stderr.
                 if sink.flavour == Flavour::Claude {
                     let data = ApiRetryData { attempt: *attempt, wait_ms: *wait_ms, class, message };
-                    let beside = ClaudeNotice::retrying(*attempt, *wait_ms, class);
+                    let beside = ClaudeNotice::retrying(&data, *attempts, *status);
                     sink.line(&Line::System(System::ApiRetry(sink.notice(data).beside(Some(beside)))));
                 }
             }
@@ -192,7 +192,7 @@ impl QwenEncoder {
             }
             EventKind::Heartbeat => write_heartbeat(event, &mut sink),
             EventKind::RunFinished(outcome) => {
-                turn.finish(Usage::default(), &mut sink);
+                turn.finish(no_usage(sink.flavour), &mut sink);
                 write_result(outcome, &self.options, self.in_flight, &mut sink);
                 if let Some(parent) = &event.parent {
                     self.children.remove(parent);
@@ -229,11 +229,11 @@ fn write_init(info: &RunInfo, sink: &mut Sink<'_>) {
         tools: &info.tools,
         mcp_servers: info.mcp_servers.iter().map(shown_server).collect(),
         model: &info.model,
-        permission_mode: &info.permission_mode,
+        permission_mode: claude::mode_name(sink.flavour, &info.permission_mode),
         slash_commands: &info.commands,
         qwen_code_version: &info.cli_version,
         agents: &info.agents,
-        permission_mode_camel: &info.permission_mode,
+        permission_mode_camel: claude::mode_name(sink.flavour, &info.permission_mode),
         schema_version: SCHEMA_VERSION,
         cli_version: &info.cli_version,
         sandbox: info.sandbox.name(),

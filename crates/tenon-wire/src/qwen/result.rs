@@ -77,6 +77,11 @@ fn subtype(class: ErrorClass) -> Subtype {
     }
 }
 
+/// No tokens, as the dialect counts them.
+pub(super) fn no_usage(flavour: Flavour) -> Usage {
+    used(flavour, tenon_core::Usage::default())
+}
+
 /// Tokens as the dialect counts them.
 pub(super) fn used(flavour: Flavour, usage: tenon_core::Usage) -> Usage {
     let input_tokens = match flavour {
@@ -90,6 +95,7 @@ pub(super) fn used(flavour: Flavour, usage: tenon_core::Usage) -> Usage {
         total_tokens: usage.total,
         cache_creation_input_tokens: usage.cache_write,
         reasoning_tokens: usage.reasoning,
+        claude: claude::usage(flavour, usage),
     }
 }
 

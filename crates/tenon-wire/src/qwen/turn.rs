@@ -7,8 +7,9 @@
 use serde_json::value::RawValue;
 use tenon_core::{Id, Part, PartKind, RawJson};
 
-use super::claude::Flavour;
+use super::claude::{self, Flavour};
 use super::encode::{Framing, Sink};
+use super::result::no_usage;
 use super::types::{
     AssistantBlock, AssistantLine, AssistantMessage, AssistantRole, BlockDelta, Line, MessageEnd,
     MessageType, StartedMessage, StopReason, StreamEvent, Usage,
@@ -23,6 +24,8 @@ pub(super) struct Turn {
     announced: bool,
     /// Whole messages that wait for the end of the turn, because it may yet be asked for again.
     held: Vec<Group>,
+    /// How many blocks the messages before the current one had.
+    blocks_before: usize,
     current: Option<Group>,
 }
 
@@ -74,8 +77,9 @@ impl Turn {
         let content = Content::begin(kind);
         let group_kind = content.kind();
         if let Some(finished) = self.current.take_if(|group| group.kind != group_kind) {
+            self.blocks_before += finished.blocks.len();
             match sink.framing {
-                Framing::Lines => finished.write(&self.model, Usage::default(), sink),
+                Framing::Lines => finished.write(&self.model, no_usage(sink.flavour), sink),
                 Framing::Array => self.held.push(finished),
             }
         }
@@ -87,20 +91,26 @@ impl Turn {
                     role: AssistantRole::Assistant,
                     model: &self.model,
                     content: [],
+                    claude: claude::start(sink.flavour),
                 };
                 sink.stream_event(StreamEvent::MessageStart { message });
             }
         }
+        let before = self.blocks_before(sink);
         let group = self.current.get_or_insert_with(|| Group { id, kind: group_kind, blocks: Vec::new() });
         if group.is_shown(sink)
             && let Some(content_block) = content.started()
         {
-            sink.stream_event(StreamEvent::ContentBlockStart { index: group.blocks.len(), content_block });
+            sink.stream_event(StreamEvent::ContentBlockStart {
+                index: before + group.blocks.len(),
+                content_block,
+            });
         }
         group.blocks.push(Block { part, state: BlockState::Open, content });
     }
 
     pub fn part_delta(&mut self, part: usize, text: &str, sink: &mut Sink<'_>) {
+        let before = self.blocks_before(sink);
         let Some((group, index)) = self.find(part) else { return };
         let delta = match &mut group.blocks[index].content {
             Content::Text(so_far) => {
@@ -114,11 +124,12 @@ impl Turn {
             Content::ToolUse { .. } => BlockDelta::InputJsonDelta { partial_json: text },
         };
         if group.is_shown(sink) {
-            sink.stream_event(StreamEvent::ContentBlockDelta { index, delta });
+            sink.stream_event(StreamEvent::ContentBlockDelta { index: before + index, delta });
         }
     }
 
     pub fn part_stopped(&mut self, part: usize, content: &Part, sink: &mut Sink<'_>) {
+        let before = self.blocks_before(sink);
         let Some((group, index)) = self.find(part) else { return };
         let block = &mut group.blocks[index];
         block.state = BlockState::Stopped;
@@ -141,7 +152,7 @@ impl Turn {
             ) => {}
         }
         if group.is_shown(sink) {
-            sink.stream_event(StreamEvent::ContentBlockStop { index });
+            sink.stream_event(StreamEvent::ContentBlockStop { index: before + index });
         }
     }
 
@@ -153,7 +164,7 @@ impl Turn {
             _ => "end_turn",
         };
         for group in self.held.drain(..) {
-            group.write(&self.model, Usage::default(), sink);
+            group.write(&self.model, no_usage(sink.flavour), sink);
         }
         if let Some(group) = self.current.take() {
             group.write(&self.model, usage, sink);
@@ -173,6 +184,15 @@ impl Turn {
         self.announce_end(sink);
     }
 
+    /// Where the blocks of the current message begin to count: `claude` counts those of the whole turn, as its
+    /// provider does, `qwen` those of the message.
+    fn blocks_before(&self, sink: &Sink<'_>) -> usize {
+        match sink.flavour {
+            Flavour::Claude => self.blocks_before,
+            Flavour::Qwen => 0,
+        }
+    }
+
     fn find(&mut self, part: usize) -> Option<(&mut Group, usize)> {
         let group = self.current.as_mut()?;
         let index = group.blocks.iter().rposition(|block| block.part == part)?;
@@ -183,7 +203,7 @@ impl Turn {
         let Some(group) = self.current.as_ref().filter(|group| group.is_shown(sink)) else { return };
         for (index, block) in group.blocks.iter().enumerate() {
             if block.state == BlockState::Open {
-                sink.stream_event(StreamEvent::ContentBlockStop { index });
+                sink.stream_event(StreamEvent::ContentBlockStop { index: self.blocks_before(sink) + index });
             }
         }
     }
@@ -215,6 +235,7 @@ impl Group {
             model,
             content,
             stop_reason,
+            claude: claude::message(sink.flavour),
             usage,
         };
         sink.line(&Line::Assistant(AssistantLine {

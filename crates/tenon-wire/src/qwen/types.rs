@@ -13,7 +13,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
-use super::claude::{ClaudeInit, ClaudeNotice, ClaudeResult, without_own_fields};
+use super::claude::{
+    ClaudeInit, ClaudeMessage, ClaudeNotice, ClaudeResult, ClaudeStart, ClaudeUsage, without_own_fields,
+};
 use super::hook_lines::{HookResponse, HookStarted};
 use crate::failure::{Failure, StructuredFailure};
 use crate::publish::publish;
@@ -261,6 +263,8 @@ pub(crate) struct AssistantMessage<'a> {
     pub content: Vec<AssistantBlock<'a>>,
     /// `tool_use` when the message is made of calls.
     pub stop_reason: Option<StopReason>,
+    #[serde(flatten)]
+    pub claude: Option<ClaudeMessage>,
     /// Tokens of the whole model turn on its last message, zeros on the ones before.
     pub usage: Usage,
 }
@@ -363,7 +367,7 @@ pub(crate) enum StreamEvent<'a> {
     MessageStart {
         message: StartedMessage<'a>,
     },
-    /// A block begins; `index` counts the blocks of the current `assistant` message.
+    /// A block begins; `index` counts the blocks of the current `assistant` message, in `claude` those of the turn.
     ContentBlockStart {
         index: usize,
         content_block: AssistantBlock<'a>,
@@ -405,6 +409,8 @@ pub(crate) struct StartedMessage<'a> {
     pub model: &'a str,
     /// Empty.
     pub content: [(); 0],
+    #[serde(flatten)]
+    pub claude: Option<ClaudeStart>,
 }
 
 /// Why the model stopped.
@@ -522,6 +528,8 @@ pub(crate) struct Usage {
     pub total_tokens: u64,
     pub cache_creation_input_tokens: u64,
     pub reasoning_tokens: u64,
+    #[serde(flatten)]
+    pub claude: Option<ClaudeUsage>,
 }
 
 /// A tool call that was not allowed.

@@ -190,7 +190,14 @@ impl Script {
 
     pub fn retrying(self, wait_ms: u64) -> Script {
         let message = "the provider is overloaded".to_owned();
-        self.event(EventKind::Retrying { attempt: 1, wait_ms, class: "overloaded", message })
+        self.event(EventKind::Retrying {
+            attempt: 1,
+            attempts: 5,
+            wait_ms,
+            class: "overloaded",
+            status: Some(529),
+            message,
+        })
     }
 
     pub fn finished(self, outcome: Outcome) -> Script {
@@ -273,6 +280,8 @@ fn outcome(ending: Ending) -> Outcome {
         latency_ms: 850,
         usage: usage(1200, 36),
         cost: Cost::Usd(0.0125),
+        window: Some(200_000),
+        max_output: Some(32_000),
     };
     let read = ToolMetrics {
         success: 2,
