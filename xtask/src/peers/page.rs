@@ -185,8 +185,9 @@ fn mixed(binary: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
         at("Paint it.").call("e", "send_message", json!({ "to": "look", "text": "Too late." })).usage(10, 1),
         at("Paint it.").text("Painted.").usage(10, 1),
         at("Break it.").status(400).json(json!({ "error": { "message": "no" } })),
-        at("Do ").text("Did it.").usage(10, 1).repeat(3),
         at("Go on.").text("Went on.\n".repeat(3_000)).usage(10, 1).repeat(20),
+        // After the others: the words are in every prompt.
+        at("Do ").text("Did it.").usage(10, 1).repeat(3),
     ]);
     let setup = setup(binary, &server, MIXED).file("inc.yaml", INCLUDED);
     let run =

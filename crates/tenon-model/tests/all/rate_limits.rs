@@ -118,11 +118,12 @@ async fn steps_at_once_find_out_together() {
     // Whoever comes later has heard of it.
     let server = Arc::new(Strict::new(3));
     assert_eq!(all_ask(&limits, &server, 60).await, 60);
-    assert!(server.refused() <= 5, "{} refused", server.refused());
+    // After half a minute without a refusal more is tried, which costs a few.
+    assert!(server.refused() <= 10, "{} refused", server.refused());
     // By themselves they would be refused 570 times, and some of them given up.
     let server = Arc::new(Strict::new(3));
     assert_eq!(all_ask(&RateLimits::default(), &server, 60).await, 60);
-    assert!((57..=65).contains(&server.refused()), "{} refused", server.refused());
+    assert!((57..=75).contains(&server.refused()), "{} refused", server.refused());
 }
 
 #[tokio::test(start_paused = true)]
