@@ -100,8 +100,10 @@ pub(crate) fn doubt(folder: &Path, path: &str) -> Option<Doubt> {
                 )
             }
         },
-        // A character may be cut at the end of what was read.
-        None if std::str::from_utf8(&head).is_err_and(|error| error.error_len().is_some()) => {
+        // A character may be cut at the end of what was read, unless that was all of it.
+        None if std::str::from_utf8(&head)
+            .is_err_and(|error| error.error_len().is_some() || size <= LOOKED_AT) =>
+        {
             let message = format!("the context file `{name}` is not UTF-8 text");
             doubt(Code::RefMissing, message, "save it as UTF-8; an image or a PDF needs its own ending")
         }
