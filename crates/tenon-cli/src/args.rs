@@ -40,7 +40,11 @@ pub enum Command {
         command: crate::flow_args::FlowCommand,
     },
     /// Plan a workflow for a goal, show the plan, and run it
-    #[command(override_usage = "tenon goal [OPTIONS] TEXT...", mut_args(crate::flow_usage::hide_not_taken))]
+    #[command(
+        override_usage = "tenon goal [OPTIONS] TEXT...",
+        help_template = crate::flow_help::GOAL,
+        mut_args(crate::flow_help::of_run)
+    )]
     Goal(Box<crate::goal_args::GoalArgs>),
     /// List, show or delete what earlier runs left to be resumed
     Sessions {

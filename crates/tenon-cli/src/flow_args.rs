@@ -29,13 +29,15 @@ pub enum FlowCommand {
     /// Run a document. Exit 0 if it completed, 1 if a step failed
     #[command(
         override_usage = "tenon flow run [OPTIONS] FILE [CONTEXT]...",
-        mut_args(crate::flow_usage::hide_not_taken)
+        help_template = crate::flow_help::RUN,
+        mut_args(crate::flow_help::of_run)
     )]
     Run(FlowRunArgs),
     /// Go on with a run that stopped or was cut off. What is done is neither paid for nor done again
     #[command(
         override_usage = "tenon flow resume [OPTIONS] RUN [FILE]",
-        mut_args(crate::flow_usage::hide_not_resumed)
+        help_template = crate::flow_help::RESUME,
+        mut_args(crate::flow_help::of_resume)
     )]
     Resume(FlowResumeArgs),
     /// List runs, the latest first

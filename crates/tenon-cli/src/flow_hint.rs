@@ -24,6 +24,7 @@ const LEFT_OUT: [&str; 10] = [
     "stdin",
 ];
 const BUDGET: &str = "--max-budget-usd";
+const WALL_TIME: &str = "--max-wall-time";
 /// What was too little is suggested this much larger.
 const RAISE: f64 = 2.0;
 /// Where nothing was allowed at all.
@@ -35,28 +36,37 @@ pub fn tell(run_id: &str, spec: &RunSpec, outcome: &WorkflowOutcome) {
     words.extend(flags(std::env::args_os().collect()));
     let mut hint = "to go on with the run:";
     if outcome.status == WorkflowStatus::BudgetExceeded {
-        if is_of_document(spec, outcome) {
+        if is_of_document(outcome) {
             hint = "raise `budget` in the document, then go on with the run:";
             words.push("--accept-changes".to_owned());
+        } else if let Some(limit) = spec.limits.wall_time.filter(|limit| is_raised(outcome, limit.set_by)) {
+            let seconds = limit.ms.saturating_mul(RAISE as u64).div_ceil(1000).max(1);
+            instead(&mut words, WALL_TIME, format!("{seconds}s"));
         } else if let Some(MoneyLimit { usd: limit, .. }) = spec.limits.max_usd {
             let limit = if limit > 0.0 { limit * RAISE } else { SOME_DOLLARS };
-            if let Some(at) = words.iter().position(|word| word == BUDGET) {
-                words.drain(at..(at + 2).min(words.len()));
-            }
-            words.extend([BUDGET.to_owned(), limit.to_string()]);
+            instead(&mut words, BUDGET, limit.to_string());
         }
     }
     line(&format!("hint: {hint}"));
     line(&format!("  {}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")));
 }
 
+/// A flag with another value than it had.
+fn instead(words: &mut Vec<String>, flag: &str, value: String) {
+    if let Some(at) = words.iter().position(|word| word == flag) {
+        words.drain(at..(at + 2).min(words.len()));
+    }
+    words.extend([flag.to_owned(), value]);
+}
+
 /// Whether the budget that is used up is one that the document sets, which no flag can raise.
-fn is_of_document(spec: &RunSpec, outcome: &WorkflowOutcome) -> bool {
-    let (budget, spent) = (&spec.workflow.workflow.budget, &outcome.spent);
-    let is_strictest = MoneyLimit::of(spec.limits.max_usd, &spec.workflow) != spec.limits.max_usd;
-    (is_strictest && spec.limits.wall_time_ms.is_none())
-        || budget.max_tokens.is_some_and(|max| spent.usage.total >= max)
-        || budget.max_turns.is_some_and(|max| spent.turns >= max)
+fn is_of_document(outcome: &WorkflowOutcome) -> bool {
+    is_raised(outcome, "of the document")
+}
+
+/// Whether this is what the run says to raise.
+fn is_raised(outcome: &WorkflowOutcome, set_by: &str) -> bool {
+    outcome.error.as_ref().and_then(|error| error.hint.as_deref()).is_some_and(|hint| hint.contains(set_by))
 }
 
 /// To be shown again by resuming it.

@@ -14,7 +14,8 @@ use tenon_core::{ErrorClass, Failure, NoClient, NoSink, Price, Rates, Secrets, T
 use tenon_flow::{
     Entry, FolderTools, Given, Journal, JournalError, JournalLog, JsonText, LoadedWorkflow, ModelPrice,
     ModelWish, MoneyLimit, NewDocument, NewRun, NoLog, Past, Resumed, RowKind, RunLimits, RunSpec, Segment,
-    Spent, StepLog, StepModels, StepParts, Worktrees, tool_refusal, unusable_tools,
+    Spent, StepLog, StepModels, StepParts, Uncommitted, WallTime, Worktrees, is_isolated, tool_refusal,
+    unusable_tools,
 };
 use tenon_tools::SessionSource;
 use tenon_wire::Format;
@@ -100,6 +101,8 @@ pub async fn prepare(
     args.no_session = true;
     let max_usd = money::allowed(&args, &loaded.settings)?;
     let mut wall_time = cli_settings::limits(&args, &loaded.settings)?.wall_time;
+    let time_set_by =
+        if args.max_wall_time.is_some() { "`--max-wall-time`" } else { "`limits.wallTime` of the settings" };
     let is_forced = args.model.is_some();
     let named = read.filter(|_| !is_forced).map(named_models).unwrap_or_default();
     let flags = ModelFlags {
@@ -176,6 +179,9 @@ pub async fn prepare(
     };
     let (reporter, stop) = (around.reporter, around.stop.clone());
     let planned = Rest { ending, hooks: agent.hooks, recorder, reporter, stop, scratch, _registry: registry };
+    if let Err(failure) = copies_can_be_made(read, parts.worktrees.as_ref(), reporter).await {
+        return Err(planned.instead_of_run(failure).await);
+    }
     let (flow, before) = match document {
         Document::Read(flow) => (flow, Duration::ZERO),
         Document::ToBeMade { task, goal, file } => {
@@ -200,8 +206,8 @@ pub async fn prepare(
     wall_time = wall_time.map(|time| time.saturating_sub(before));
     let mut spec = RunSpec::new(flow, run_id, given.inputs.clone());
     spec.before = *spent;
-    spec.limits =
-        RunLimits { max_concurrency: asked.max_concurrency, wall_time_ms: wall_time.map(millis), max_usd };
+    let wall_time = wall_time.map(|time| WallTime { ms: millis(time), set_by: time_set_by });
+    spec.limits = RunLimits { max_concurrency: asked.max_concurrency, wall_time, max_usd };
     // The last thing before the run, so that one that never began leaves nothing behind.
     let keeping = Keeping { journal: source.journal, continued, given, secrets, settings: &settings };
     match keeping.start(&spec, &parts).await {
@@ -318,6 +324,33 @@ fn can_be_used(flow: &LoadedWorkflow, agent: &Agent) -> Result<(), Failure> {
     match tool_refusal(&unusable_tools(flow, &agent.registry, &agent.permissions)) {
         None => Ok(()),
         Some(refusal) => Err(Failure::new(ErrorClass::Input, refusal.message).hint(refusal.hint)),
+    }
+}
+
+/// `options.isolation: worktree`, found out before it is needed.
+async fn copies_can_be_made(
+    flow: Option<&LoadedWorkflow>,
+    worktrees: Option<&Worktrees>,
+    reporter: Reporter,
+) -> Result<(), Failure> {
+    let Some(worktrees) = worktrees.filter(|_| flow.is_some_and(is_isolated)) else { return Ok(()) };
+    match worktrees.check().await {
+        Ok(Uncommitted::Nothing) => Ok(()),
+        Ok(Uncommitted::Files(count)) => {
+            let plural = if count == 1 { "" } else { "s" };
+            reporter.warn(&format!(
+                "with `isolation: worktree` steps work on copies of the last commit: {count} uncommitted change{plural} will not be there"
+            ));
+            Ok(())
+        }
+        Err(why) => {
+            let folder = worktrees.folder.display();
+            let message =
+                format!("`isolation: worktree` needs a git repository with a commit in `{folder}`: {why}");
+            Err(Failure::new(ErrorClass::Input, message).hint(
+                "commit what the steps are to work on, or take `isolation` out of the document's `options`",
+            ))
+        }
     }
 }
 

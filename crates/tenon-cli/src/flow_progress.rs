@@ -11,6 +11,8 @@ use tenon_flow::{
     WorkflowOutcome, WorkflowStatus,
 };
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 use crate::stderr::{Level, Reporter, harmless, line};
 use crate::sys::{self, TerminalSize};
 
@@ -23,6 +25,8 @@ const MAX_LINES: usize = 12;
 /// Of the screen, for what stays above the drawing and for the line of the cursor below it: what has left the screen cannot be
 /// drawn again.
 const OTHER_LINES: usize = 2;
+/// Of a bar: a tenth each.
+const BAR_CELLS: usize = 10;
 /// Where the size of a terminal is not known.
 const USUAL_SIZE: TerminalSize = TerminalSize { columns: 80, lines: 24 };
 
@@ -55,14 +59,30 @@ struct Running {
     agent: Option<String>,
     since: Instant,
     /// Of a loop: how many rounds or items are over.
-    counted: Option<(u32, u32)>,
+    counted: Option<Counted>,
     doing: String,
+}
+
+#[derive(Clone, Copy)]
+struct Counted {
+    done: u32,
+    of: u32,
+    bar: Bar,
+}
+
+/// How far a loop has come is known of items, which are all done in the end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bar {
+    Drawn,
+    None,
 }
 
 impl Progress {
     pub fn new(reporter: Reporter) -> Progress {
         let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
-        let style = match (reporter.level, reporter.is_terminal && !is_ci) {
+        // A terminal that cannot move its cursor says so by this name.
+        let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+        let style = match (reporter.level, reporter.is_terminal && !is_ci && !is_dumb) {
             (Level::Quiet, _) => Style::Silent,
             // A line for everything would be drawn over.
             (Level::Normal, true) => Style::Live,
@@ -94,7 +114,8 @@ impl Progress {
                 self.say(&mut state, &said);
             }
             FlowEventData::StepStart(start) => {
-                let counted = start.items.or(start.max_iterations).map(|of| (0, of));
+                let bar = if start.items.is_some() { Bar::Drawn } else { Bar::None };
+                let counted = start.items.or(start.max_iterations).map(|of| Counted { done: 0, of, bar });
                 let agent = event.agent.clone();
                 if self.style == Style::Lines && self.is_told(step) {
                     let by = agent.as_deref().map(|agent| format!(" ({agent})")).unwrap_or_default();
@@ -106,8 +127,8 @@ impl Progress {
                 state.running.insert(step.to_owned(), Running { order, agent, since, counted, doing });
             }
             FlowEventData::StepProgress(progress) => {
-                if let Some(running) = state.running.get_mut(step) {
-                    running.counted = Some((progress.done, progress.of));
+                if let Some(counted) = state.running.get_mut(step).and_then(|it| it.counted.as_mut()) {
+                    (counted.done, counted.of) = (progress.done, progress.of);
                 }
                 if self.style == Style::Lines && self.reporter.level == Level::Verbose {
                     self.say(&mut state, &format!("step {step}: {} of {}", progress.done, progress.of));
@@ -263,7 +284,8 @@ impl Progress {
         let size = sys::terminal_size(sys::Terminal::Stderr).unwrap_or(USUAL_SIZE);
         let text = drawing(state, size);
         state.drawn = text.len();
-        state.drawn_at = Some(Instant::now());
+        // The first step is shown at once.
+        state.drawn_at = (state.drawn > 0).then(Instant::now);
         let mut stderr = std::io::stderr().lock();
         for shown in text {
             // When stderr is gone there is nobody left to tell.
@@ -284,30 +306,65 @@ fn drawing(state: &State, size: TerminalSize) -> Vec<String> {
     // The last line may be needed to say how many there are besides.
     let shown = if steps.len() <= room.min(MAX_LINES) { steps.len() } else { room - 1 };
     let more = steps.len() - shown;
-    let mut lines: Vec<String> = steps
-        .iter()
-        .take(shown)
-        .map(|(step, running)| {
-            let mut shown = format!("… {step}");
-            if let Some(agent) = &running.agent {
-                shown.push_str(&format!(" ({agent})"));
-            }
-            if let Some((done, of)) = running.counted {
-                shown.push_str(&format!(" {done}/{of}"));
-            }
-            shown.push_str(&format!(" {} s", running.since.elapsed().as_secs()));
-            if !running.doing.is_empty() {
-                shown.push_str(&format!(" · {}", running.doing));
-            }
-            // One less: a line that fills the last column makes some terminals go to the next.
-            harmless(&shown).chars().take(size.columns.saturating_sub(1)).collect()
-        })
-        .collect();
+    // One less: a line that fills the last column makes some terminals go to the next.
+    let width = size.columns.saturating_sub(1);
+    let mut lines: Vec<String> =
+        steps.iter().take(shown).map(|(step, running)| line_of(step, running, width)).collect();
     if more > 0 {
         let besides = if shown == 0 { format!("… {more} steps") } else { format!("… and {more} more") };
-        lines.push(besides.chars().take(size.columns.saturating_sub(1)).collect());
+        lines.push(cut(&besides, width));
     }
     lines
+}
+
+/// What does not fit is left out: what the step is doing, then its bar, its agent, and the middle of its name. How far it has
+/// come and how long it takes is always there.
+fn line_of(step: &str, running: &Running, width: usize) -> String {
+    let plain = |text: &str| harmless(text).replace('\n', " ");
+    let step = plain(step);
+    let agent = running.agent.as_deref().map(|agent| format!(" ({})", plain(agent))).unwrap_or_default();
+    let bar = match running.counted {
+        Some(Counted { done, of, bar: Bar::Drawn }) if of > 0 => {
+            let full = (u64::from(done) * BAR_CELLS as u64 / u64::from(of)) as usize;
+            format!(" [{}{}]", "#".repeat(full), ".".repeat(BAR_CELLS.saturating_sub(full)))
+        }
+        _ => String::new(),
+    };
+    let count = running.counted.map(|it| format!(" {}/{}", it.done, it.of)).unwrap_or_default();
+    let come = format!("{count} {} s", running.since.elapsed().as_secs());
+    let doing = match running.doing.as_str() {
+        "" => String::new(),
+        doing => format!(" · {}", plain(doing)),
+    };
+    for (agent, bar) in [(agent.as_str(), bar.as_str()), (agent.as_str(), ""), ("", "")] {
+        let line = format!("… {step}{agent}{bar}{come}");
+        if line.width() <= width {
+            return cut(&format!("{line}{doing}"), width);
+        }
+    }
+    let room = width.saturating_sub("… ".width() + come.width());
+    cut(&format!("… {}{come}", shortened(&step, room)), width)
+}
+
+/// As much as fits into so many columns.
+fn cut(text: &str, width: usize) -> String {
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or_default();
+        used <= width
+    };
+    text.chars().take_while(fits).collect()
+}
+
+/// Without its middle: ids of steps differ at their ends.
+fn shortened(name: &str, width: usize) -> String {
+    if name.width() <= width {
+        return name.to_owned();
+    }
+    let tail_width = width.saturating_sub(1) / 2;
+    let reversed: String = name.chars().rev().collect();
+    let tail: String = cut(&reversed, tail_width).chars().rev().collect();
+    cut(&format!("{}…{tail}", cut(name, width.saturating_sub(1 + tail.width()))), width)
 }
 
 fn ended(step: &str, report: &StepReport) -> String {
@@ -357,7 +414,11 @@ mod tests {
                     order: n,
                     agent: Some("coder".into()),
                     since: Instant::now(),
-                    counted: (n == 1).then_some((3, 10)),
+                    counted: (n == 1 || n == 2).then_some(Counted {
+                        done: 3,
+                        of: 10,
+                        bar: if n == 1 { Bar::Drawn } else { Bar::None },
+                    }),
                     doing: if n == 0 { "runs \x1b[31mbash".into() } else { String::new() },
                 },
             );
@@ -366,7 +427,8 @@ mod tests {
         let lines = drawing(&state, size(40, 50));
         assert_eq!(lines.len(), MAX_LINES + 1);
         assert_eq!(lines[0], "… step0 (coder) 0 s · runs \\u{1b}[31mba");
-        assert_eq!(lines[1], "… step1 (coder) 3/10 0 s");
+        assert_eq!(lines[1], "… step1 (coder) [###.......] 3/10 0 s");
+        assert_eq!(lines[2], "… step2 (coder) 3/10 0 s");
         assert_eq!(lines[MAX_LINES], "… and 3 more");
         assert!(lines.iter().all(|line| line.chars().count() < 40));
         for (height, last) in
@@ -379,5 +441,32 @@ mod tests {
         state.running.retain(|_, running| running.order < 4);
         assert_eq!(drawing(&state, size(80, 6)).len(), 4);
         assert!(drawing(&state, size(1, 1)).iter().all(String::is_empty));
+    }
+
+    /// Whatever stands in a line, it fits the screen, and what has been done is the last to go.
+    #[test]
+    fn a_line_fits_and_keeps_its_count() {
+        let running = |agent: &str, doing: &str| Running {
+            order: 0,
+            agent: Some(agent.into()),
+            since: Instant::now(),
+            counted: Some(Counted { done: 7, of: 12, bar: Bar::Drawn }),
+            doing: doing.into(),
+        };
+        let long = format!("{}.{}", "a".repeat(64), "z".repeat(64));
+        for (step, agent, doing, width, wanted) in [
+            ("each", "coder", "asks m", 60, "… each (coder) [#####.....] 7/12 0 s · asks m"),
+            ("each", "coder", "asks 模型模型", 48, "… each (coder) [#####.....] 7/12 0 s · asks 模型"),
+            ("each", "coder", "asks 模型模型", 49, "… each (coder) [#####.....] 7/12 0 s · asks 模型"),
+            ("each", "coder", "asks m", 30, "… each (coder) 7/12 0 s · asks"),
+            ("each", "coder", "asks m", 19, "… each 7/12 0 s · a"),
+            (long.as_str(), "coder", "asks m", 19, "… aaaa…zzz 7/12 0 s"),
+            ("项目项目项目", "coder", "asks m", 19, "… 项目…目 7/12 0 s"),
+            (long.as_str(), "coder", "asks m", 5, "…  7/"),
+        ] {
+            let line = line_of(step, &running(agent, doing), width);
+            assert_eq!(line, wanted, "{width}");
+            assert!(line.width() <= width, "{line}");
+        }
     }
 }

@@ -15,6 +15,7 @@ mod effort;
 mod exit_code;
 mod flow_args;
 mod flow_command;
+mod flow_help;
 mod flow_hint;
 mod flow_hooks;
 mod flow_inputs;

@@ -55,12 +55,18 @@ mod flow_events;
 mod flow_examples;
 #[path = "all/flow_exit_codes.rs"]
 mod flow_exit_codes;
+#[path = "all/flow_inputs.rs"]
+mod flow_inputs;
+#[path = "all/flow_isolation.rs"]
+mod flow_isolation;
 #[path = "all/flow_limits.rs"]
 mod flow_limits;
 #[path = "all/flow_manners.rs"]
 mod flow_manners;
 #[path = "all/flow_messages.rs"]
 mod flow_messages;
+#[path = "all/flow_models.rs"]
+mod flow_models;
 #[path = "all/flow_page.rs"]
 mod flow_page;
 #[path = "all/flow_resume.rs"]
@@ -69,8 +75,14 @@ mod flow_resume;
 mod flow_run;
 #[path = "all/flow_runs.rs"]
 mod flow_runs;
+#[path = "all/flow_steps.rs"]
+mod flow_steps;
 #[path = "all/flow_submit_result.rs"]
 mod flow_submit_result;
+#[path = "all/flow_terminal.rs"]
+mod flow_terminal;
+#[path = "all/flow_tools.rs"]
+mod flow_tools;
 #[path = "all/flow_validate.rs"]
 mod flow_validate;
 #[path = "all/goal.rs"]

@@ -48,7 +48,7 @@ pub use mcp::{McpConnection, McpServerConfig, McpState, McpTrust};
 pub use media::Media;
 pub use message::{Message, Part, Role, ToolCall, ToolResult};
 pub use model::{Delta, DeltaStream, FinishReason, ModelError, Request, ResponseFormat, ToolChoice};
-pub use money::{Above, Cost, ModelFacts, Models, MoneyBudget, Price, Rates, USUAL_OUTPUT_TOKENS};
+pub use money::{Above, Cost, Dollars, ModelFacts, Models, MoneyBudget, Price, Rates, USUAL_OUTPUT_TOKENS};
 pub use outcome::{
     Ending, ErrorClass, Failure, Outcome, Signal, StructuredError, Success, Violation, exit_code,
 };

@@ -123,6 +123,25 @@ impl Cost {
     }
 }
 
+/// An amount as messages show it: four decimals, or as many as a small one needs to be told from nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dollars(pub f64);
+
+impl std::fmt::Display for Dollars {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const DECIMALS: usize = 4;
+        const MOST_DECIMALS: usize = 10;
+        let Dollars(amount) = *self;
+        if amount == 0.0 {
+            return out.write_str("$0");
+        }
+        // Two digits that say something.
+        let needed = (-amount.abs().log10()).ceil().max(0.0) as usize + 1;
+        let decimals = needed.clamp(DECIMALS, MOST_DECIMALS);
+        write!(out, "${amount:.decimals$}")
+    }
+}
+
 /// What is known about a model before it is asked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelFacts {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{
-    Args, Cost, DeltaStream, Event, FinishReason, Message, PermissionUpdates, Price, Request, ToolCtx,
-    ToolOutcome, ToolResult, ToolSpec, Usage,
+    Args, Cost, DeltaStream, Dollars, Event, FinishReason, Message, PermissionUpdates, Price, Request,
+    ToolCtx, ToolOutcome, ToolResult, ToolSpec, Usage,
 };
 
 pub type BoxFut<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -303,11 +303,13 @@ impl Drop for Reservation {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Exceeded {
     #[error(
-        "the money budget was reached: ${spent:.4} of ${limit:.4} spent, and the next request would cost ${next:.4} before its answer ({set_by})"
+        "the money budget was reached: {} of {} spent, and the next request would cost {} before its answer ({set_by})",
+        Dollars(*.spent), Dollars(*.limit), Dollars(*.next)
     )]
     Money { spent: f64, next: f64, limit: f64, set_by: &'static str },
     #[error(
-        "the money budget of ${limit:.4} cannot be kept: what the model `{model}` costs is not known ({set_by})"
+        "the money budget of {} cannot be kept: what the model `{model}` costs is not known ({set_by})",
+        Dollars(*.limit)
     )]
     NoPrice { model: String, limit: f64, set_by: &'static str },
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tenon_tools::{Forbidden, Permissions, Registry};
 
+use crate::isolation::WORKTREE;
 use crate::shared::SHARED_TOOLS;
 use crate::tool_aliases::own_name;
 use crate::{LoadedAgent, LoadedStep, LoadedWorkflow, LoopKind, ModelPrice, StepBody, ToolChoice};
@@ -85,6 +86,18 @@ pub fn each_model(flow: &LoadedWorkflow, see: &mut impl FnMut(&str)) {
             see(model);
         }
     });
+}
+
+/// Whether steps are to work in copies of the repository, those of included workflows among them.
+pub fn is_isolated(flow: &LoadedWorkflow) -> bool {
+    fn any(steps: &[LoadedStep]) -> bool {
+        steps.iter().any(|step| match &step.body {
+            StepBody::Agent => false,
+            StepBody::Include(included) => is_isolated(included),
+            StepBody::Loop(repeated) => any(&repeated.steps),
+        })
+    }
+    flow.workflow.options.isolation.as_deref() == Some(WORKTREE) || any(&flow.steps)
 }
 
 /// Calls `see` with every price that documents give: the outer document first, then what it includes.

@@ -165,6 +165,7 @@ pub enum SkipReason {
     MissingData,
     DependencyFailed,
     RunEnded,
+    BudgetExceeded,
 }
 
 /// A model is asked, or has answered.

@@ -26,15 +26,15 @@ use tenon_core::Timestamp;
 
 pub use self::for_each::MAX_ITEMS_AT_A_TIME;
 
-use self::attempts::Deadline;
+use self::attempts::{Deadline, SetBy, TimeLimit};
 use self::ending::StopReason;
 use self::schedule::{Graph, Policy};
 use self::scope::{Around, OuterFor, StepList};
 use crate::cel::Scope;
 use crate::load::LoadedWorkflow;
 use crate::{
-    Completion, Item, Iteration, JsonText, Notice, Role, Spent, StepError, StepKey, StepRequest, Stopped,
-    SubWorkflowRequest, TimedOutside, Upstream, WorkflowOutcome, with_defaults,
+    Completion, Item, Iteration, JsonText, NotRun, Notice, Role, Spent, StepError, StepKey, StepRequest,
+    Stopped, SubWorkflowRequest, TimedOutside, Upstream, WorkflowOutcome, with_defaults,
 };
 
 /// Steps at a time, when neither the document nor its caller says.
@@ -73,8 +73,16 @@ pub struct Included {
 pub struct RunLimits {
     /// Where the document has no `maxConcurrency`.
     pub max_concurrency: Option<u32>,
-    pub wall_time_ms: Option<u64>,
+    pub wall_time: Option<WallTime>,
     pub max_usd: Option<MoneyLimit>,
+}
+
+/// How long a run may take, and where somebody wrote it: a flag, a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WallTime {
+    pub ms: u64,
+    /// As messages quote it.
+    pub set_by: &'static str,
 }
 
 /// An amount, and where somebody wrote it: a flag, a setting, a field of a document.
@@ -124,7 +132,7 @@ impl RunSpec {
             place: key,
             document: request.document.clone(),
             // Time and money are the whole run's, and watched there.
-            limits: RunLimits { wall_time_ms: None, max_usd: None, ..self.limits },
+            limits: RunLimits { wall_time: None, max_usd: None, ..self.limits },
             before: Spent::default(),
             included: Some(Included {
                 depth: request.depth,
@@ -181,24 +189,25 @@ impl Interpreter {
         self.began = at;
         let spec = self.spec.clone();
         let mut actions = Vec::new();
-        let mut asks = Asks::new(&spec, at, &mut actions);
+        let mut asks = Asks::new(&spec, at, &mut actions, Ends::of(self.stopped.as_ref()));
         let options = &spec.workflow.workflow.options;
         let outside = spec.included.as_ref().map_or(TimedOutside::No, |included| included.timed_outside);
         if let (Some(timeout), TimedOutside::No) = (options.timeout, outside) {
-            self.timeout =
-                Some(Deadline::start(spec.place.with_role(Role::Timeout), whole_ms(timeout), &mut asks));
+            let limit = TimeLimit::new(timeout, SetBy::WorkflowTimeout);
+            self.timeout = Some(Deadline::start(spec.place.with_role(Role::Timeout), limit, &mut asks));
         }
-        if let Some(ms) = spec.limits.wall_time_ms {
-            self.wall_time = Some(Deadline::start(spec.place.with_role(Role::Limit), ms, &mut asks));
+        if let Some(limit) = spec.limits.wall_time.map(TimeLimit::of_caller) {
+            self.wall_time = Some(Deadline::start(spec.place.with_role(Role::Limit), limit, &mut asks));
         }
-        let graph = Graph::start(
-            spec.place.clone(),
-            StepList::top(spec.workflow.clone()),
-            around(&spec),
-            Policy::of(options, spec.limits.max_concurrency),
-            &mut asks,
-        );
-        self.graph = Some(graph);
+        asks.exhausted = ending::used_up(&spec, &self.spent);
+        let (place, list) = (spec.place.clone(), StepList::top(spec.workflow.clone()));
+        self.graph = Some(match asks.exhausted {
+            Some(_) => Graph::unstarted(place, list, around(&spec)),
+            None => {
+                let policy = Policy::of(options, spec.limits.max_concurrency);
+                Graph::start(place, list, around(&spec), policy, &mut asks)
+            }
+        });
         self.after(asks);
         actions
     }
@@ -207,14 +216,18 @@ impl Interpreter {
     pub fn complete(&mut self, completion: &Completion) -> Vec<Action> {
         let spec = self.spec.clone();
         let mut actions = Vec::new();
-        let mut asks = Asks::new(&spec, completion.at, &mut actions);
+        let mut asks = Asks::new(&spec, completion.at, &mut actions, Ends::of(self.stopped.as_ref()));
         if let Some(output) = completion.outcome.output() {
             self.spent.add(&output.spent);
+            // Known before anything else is started.
+            asks.exhausted = ending::used_up(&spec, &self.spent);
         }
         if self.timeout.as_mut().is_some_and(|timeout| timeout.fires(completion)) {
             self.halt(StopReason::Timeout, &mut asks);
-        } else if self.wall_time.as_mut().is_some_and(|limit| limit.fires(completion)) {
-            self.halt(StopReason::wall_time(spec.limits.wall_time_ms.unwrap_or_default()), &mut asks);
+        } else if let Some(limit) = spec.limits.wall_time
+            && self.wall_time.as_mut().is_some_and(|deadline| deadline.fires(completion))
+        {
+            self.halt(StopReason::wall_time(limit), &mut asks);
         } else if let Some(graph) = &mut self.graph {
             graph.complete(completion, &mut asks);
         }
@@ -226,7 +239,7 @@ impl Interpreter {
     pub fn stop(&mut self, stopped: &Stopped, at: Timestamp) -> Vec<Action> {
         let spec = self.spec.clone();
         let mut actions = Vec::new();
-        let mut asks = Asks::new(&spec, at, &mut actions);
+        let mut asks = Asks::new(&spec, at, &mut actions, Ends::of(self.stopped.as_ref()));
         if self.graph.is_none() {
             self.began = at;
             self.graph = Some(Graph::unstarted(
@@ -244,7 +257,7 @@ impl Interpreter {
     pub fn abandon(&mut self, at: Timestamp) -> Vec<Action> {
         let spec = self.spec.clone();
         let mut actions = Vec::new();
-        let mut asks = Asks::new(&spec, at, &mut actions);
+        let mut asks = Asks::new(&spec, at, &mut actions, Ends::of(self.stopped.as_ref()));
         if let Some(graph) = &mut self.graph {
             graph.abandon(&mut asks);
         }
@@ -261,6 +274,7 @@ impl Interpreter {
         if self.stopped.is_some() || self.outcome.is_some() {
             return;
         }
+        asks.ends = Ends::of(Some(&reason));
         self.stopped = Some(reason);
         if let Some(graph) = &mut self.graph {
             graph.stop(asks);
@@ -275,15 +289,7 @@ impl Interpreter {
         if self.outcome.is_some() {
             return;
         }
-        let over = |graph: &Option<Graph>| graph.as_ref().is_some_and(Graph::is_over);
-        if !over(&self.graph)
-            && let Some(error) = ending::used_up(asks.spec, &self.spent)
-        {
-            self.halt(StopReason::Budget(error), &mut asks);
-        }
-        if over(&self.graph)
-            && let Some(graph) = &self.graph
-        {
+        if let Some(graph) = self.graph.as_ref().filter(|graph| graph.is_over()) {
             let duration_ms = asks.at.0.saturating_sub(self.began.0);
             let outcome = ending::outcome(asks.spec, graph, self.stopped.as_ref(), self.spent, duration_ms);
             self.outcome = Some(outcome);
@@ -319,13 +325,39 @@ pub(crate) struct Asks<'a> {
     pub spec: &'a RunSpec,
     pub at: Timestamp,
     actions: &'a mut Vec<Action>,
-    /// A step found that the run's budget is used up.
+    /// The run's budget is used up: nothing more is started.
     pub exhausted: Option<StepError>,
+    ends: Ends,
+}
+
+/// Why steps of a run are stopped, if they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    WithoutBudget,
+    /// Or not at all.
+    Otherwise,
+}
+
+impl Ends {
+    fn of(reason: Option<&StopReason>) -> Ends {
+        match reason {
+            Some(StopReason::Budget(_)) => Ends::WithoutBudget,
+            _ => Ends::Otherwise,
+        }
+    }
 }
 
 impl<'a> Asks<'a> {
-    fn new(spec: &'a RunSpec, at: Timestamp, actions: &'a mut Vec<Action>) -> Asks<'a> {
-        Asks { spec, at, actions, exhausted: None }
+    fn new(spec: &'a RunSpec, at: Timestamp, actions: &'a mut Vec<Action>, ends: Ends) -> Asks<'a> {
+        Asks { spec, at, actions, exhausted: None, ends }
+    }
+
+    /// Why a step that is left out now is not run.
+    pub(crate) fn why_not_run(&self) -> NotRun {
+        match (&self.exhausted, self.ends) {
+            (None, Ends::Otherwise) => NotRun::RunEnded,
+            (Some(_), _) | (_, Ends::WithoutBudget) => NotRun::BudgetExceeded,
+        }
     }
 
     pub(crate) fn start(&mut self, key: StepKey, request: StepRequest) {

@@ -76,14 +76,35 @@ pub enum Kept {
     },
 }
 
+/// What is in the folder of a run that copies of its last commit will not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncommitted {
+    Nothing,
+    /// So many files.
+    Files(usize),
+}
+
 impl Worktrees {
+    /// Whether copies can be made at all: a repository, and a commit in it.
+    pub async fn check(&self) -> Result<Uncommitted, String> {
+        self.git(&self.folder, &["rev-parse", "--show-toplevel"]).await?;
+        self.last_commit().await?;
+        let changed = self.git(&self.folder, &["status", "--porcelain"]).await?;
+        Ok(match changed.lines().count() {
+            0 => Uncommitted::Nothing,
+            files => Uncommitted::Files(files),
+        })
+    }
+
+    async fn last_commit(&self) -> Result<String, String> {
+        let commit = self.git(&self.folder, &["rev-parse", "--verify", "HEAD^{commit}"]).await;
+        commit.map_err(|_| "the repository has no commit".to_owned())
+    }
+
     /// A copy for the step `name` (its key): a new one, or the one that it has worked in.
     pub async fn add(&self, name: &str, before: Before) -> Result<Worktree<'_>, String> {
         let top = PathBuf::from(self.git(&self.folder, &["rev-parse", "--show-toplevel"]).await?);
-        let base = self
-            .git(&self.folder, &["rev-parse", "--verify", "HEAD^{commit}"])
-            .await
-            .map_err(|_| "the repository has no commit".to_owned())?;
+        let base = self.last_commit().await?;
         let name = legal(name);
         let path = self.scratch.join(&name);
         let shown = path.display().to_string();

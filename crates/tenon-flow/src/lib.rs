@@ -67,7 +67,9 @@ pub use cel::{
 };
 pub use context_files::{ContextFile, FileContent, read_context_files};
 pub use coordinator::{Coordinated, Coordination};
-pub use declared_tools::{ToolRefusal, UnusableTool, each_model, each_price, tool_refusal, unusable_tools};
+pub use declared_tools::{
+    ToolRefusal, UnusableTool, each_model, each_price, is_isolated, tool_refusal, unusable_tools,
+};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use document::{
     AgentSpec, DEFAULT_MAX_TURNS, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode,
@@ -87,9 +89,9 @@ pub use input_defaults::with_defaults;
 pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
 pub use interpreter::{
     Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, MoneyLimit, RunLimits,
-    RunSpec,
+    RunSpec, WallTime,
 };
-pub use isolation::{Before, FolderTools, Kept, WORKTREE, WorkIn, Worktree, Worktrees};
+pub use isolation::{Before, FolderTools, Kept, Uncommitted, WORKTREE, WorkIn, Worktree, Worktrees};
 pub use journal::{
     Cancelling, Entry, Journal, JournalError, Lease, NewDocument, NewRun, Retention, Revision, Row, RowKind,
     RunState, RunSummary, StoredRun,

@@ -147,6 +147,8 @@ pub enum NotRun {
     DependencyFailed(String),
     /// The run ended first.
     RunEnded,
+    /// It ended because its budget is used up.
+    BudgetExceeded,
 }
 
 /// What was used, over all attempts.
@@ -185,7 +187,8 @@ pub struct StepError {
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
-    /// What whoever failed said about trying again; without a word the class decides.
+    /// What whoever failed said about trying again: a server, or a step that has had attempts of its own. Without a word the class
+    /// decides.
     pub retryable: Option<bool>,
     /// What a server asked for.
     pub retry_after_ms: Option<u64>,

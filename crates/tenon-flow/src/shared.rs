@@ -133,7 +133,7 @@ impl Shared {
                 return;
             }
             // The end of the run says why.
-            Notice::NotRun { why: NotRun::RunEnded, .. } => return,
+            Notice::NotRun { why: NotRun::RunEnded | NotRun::BudgetExceeded, .. } => return,
             Notice::Ended { record, .. } if record.status == StepStatus::Cancelled => return,
             Notice::Ended { key, record, .. }
             | Notice::NotRun { key, record, .. }

@@ -94,6 +94,9 @@ fn skip_reason(why: &NotRun) -> (SkipReason, String) {
             (SkipReason::DependencyFailed, format!("the step `{step}`, which it depends on, failed"))
         }
         NotRun::RunEnded => (SkipReason::RunEnded, "the run ended first".to_owned()),
+        NotRun::BudgetExceeded => {
+            (SkipReason::BudgetExceeded, "not started: the budget of the run is used up".to_owned())
+        }
     }
 }
 

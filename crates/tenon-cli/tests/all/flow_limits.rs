@@ -141,3 +141,100 @@ fn every_step_says_what_it_cost() {
         assert!(run.stderr.contains(line), "{run}");
     }
 }
+
+/// Which limit, how much of how much, what to do; and what became of each step. The same for all of them.
+#[test]
+fn every_budget_ends_a_run_in_the_same_shape() {
+    let prices = r#"{"prices":{"test-model":{"input":0.01,"output":1000}}}"#;
+    let document = |more: &str| {
+        format!(
+            "name: n\n{more}steps:\n  - {{ id: a, instructions: Do a. }}\n  - {{ id: b, instructions: Do b., dependsOn: [a] }}\n  - {{ id: c, instructions: Do c., dependsOn: [b] }}\n"
+        )
+    };
+    let flag = "`--max-budget-usd`";
+    for (more, flags, first, used, set_by) in [
+        (
+            "budget: { maxTurns: 1 }\n",
+            vec![],
+            "completed",
+            "1 of its 1 model turns",
+            "`budget.maxTurns` of the document",
+        ),
+        (
+            "budget: { maxTokens: 9 }\n",
+            vec![],
+            "completed",
+            "1010 of the 9 tokens it may use",
+            "`budget.maxTokens` of the document",
+        ),
+        (
+            "budget: { maxUsd: 1 }\n",
+            vec![],
+            "completed",
+            "$1.0000 of the $1.0000 it may spend",
+            "`budget.maxUsd` of the document",
+        ),
+        ("", vec!["--max-budget-usd", "0.9"], "completed", "$1.0000 of the $0.9000 it may spend", flag),
+        (
+            "",
+            vec!["--max-budget-usd", "0.000001"],
+            "cancelled",
+            "$0 of $0.0000010 spent, and the next request would cost $",
+            flag,
+        ),
+        (
+            "",
+            vec!["--max-budget-usd", "0"],
+            "cancelled",
+            "$0 of $0 spent, and the next request would cost $",
+            flag,
+        ),
+    ] {
+        let server = Server::start([reply().text("done").usage(10, 1000).forever()]);
+        let tenon = flow(&server, &document(more)).home_file("settings.json", prices);
+        let run = tenon.args(["-o", "json", "--run-id", "r1"]).args(&flags).run();
+        let report = run.assert_code(55).json();
+        assert_eq!(report["status"], "budget_exceeded", "{run}");
+        let status = |id: &str| report["steps"][id]["status"].as_str().unwrap().to_owned();
+        assert_eq!(["a", "b", "c"].map(status), [first, "cancelled", "cancelled"], "{run}");
+        for id in ["b", "c"] {
+            let error = &report["steps"][id]["error"];
+            let message = "not started: the budget of the run is used up";
+            assert_eq!((&error["class"], &error["message"]), (&json!("budget"), &json!(message)), "{run}");
+            assert!(run.stderr.contains(&format!("step {id}: cancelled ({message})\n")), "{run}");
+        }
+        let error = &report["error"];
+        assert_eq!(error["class"], "budget", "{run}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(used) && message.ends_with(&format!("({set_by})")), "{message}");
+        assert!(error["hint"].as_str().unwrap().starts_with(&format!("raise {set_by}")), "{run}");
+        let go_on = if flags.is_empty() { "--accept-changes" } else { "--max-budget-usd " };
+        assert!(run.stderr.lines().last().unwrap().contains(go_on), "{run}");
+    }
+}
+
+/// A model on this machine costs nothing, so that there is nothing to refuse.
+#[test]
+fn where_nothing_may_be_spent_a_free_model_is_asked() {
+    let server = Server::start([reply().text("done").usage(10, 1000).forever()]);
+    let run = flow(&server, &items(3, "")).args(["--max-budget-usd", "0", "-o", "json"]).run();
+    assert_eq!(count(&run.assert_code(0).json(), "completed"), 3, "{run}");
+}
+
+/// The line to paste raises what was too little.
+#[test]
+fn a_run_that_took_too_long_is_gone_on_with_more_time() {
+    let server = Server::start([at("Do a.").text("late").hang_after_events(0)]);
+    let document = "name: n\nsteps:\n  - { id: a, instructions: Do a. }\n";
+    let run = flow(&server, document).args(["--max-wall-time", "1s", "--run-id", "r1", "-o", "json"]).run();
+    let error = run.assert_code(55).json()["error"].clone();
+    assert_eq!(
+        error["message"], "the run was not done after 1s, the most it may take (`--max-wall-time`)",
+        "{run}"
+    );
+    assert_eq!((&error["class"], &error["hint"]), (&json!("budget"), &json!("raise `--max-wall-time`")));
+    assert!(
+        run.stderr.ends_with("  tenon flow resume r1 --output-format json --max-wall-time 2s\n"),
+        "{run}"
+    );
+}

@@ -23,6 +23,34 @@ fn the_help_lists_only_what_is_taken() {
     assert!(tenon().args(["--help"]).run().stdout.contains("--json-schema"));
 }
 
+/// Words and formats are those of the command, not those of a single run.
+#[test]
+fn the_help_says_what_each_command_takes() {
+    for (command, words) in [
+        (&["flow", "run"][..], &["FILE  ", "CONTEXT...  "][..]),
+        (&["flow", "resume"], &["RUN  ", "FILE  "]),
+        (&["goal"], &["TEXT...  "]),
+    ] {
+        for help in ["--help", "-h"] {
+            let run = tenon().args(command).arg(help).run();
+            let text = &run.assert_code(0).stdout;
+            for word in
+                words.iter().chain(&["stream-json", "One JSON object"][..if help == "-h" { 1 } else { 2 }])
+            {
+                assert!(
+                    text.lines().any(|line| line.trim_start_matches([' ', '-']).contains(word)),
+                    "{word}: {run}"
+                );
+            }
+            for other in ["PROMPT", "JSON array", "stream-chunk-json", "dialect"] {
+                assert!(!text.contains(other), "{other}: {run}");
+            }
+        }
+    }
+    let run = tenon().args(["flow", "run", "f.yaml", "-o", "stream-chunk-json"]).run();
+    assert!(run.assert_code(2).stderr.contains("`text`, `json` and `stream-json`"), "{run}");
+}
+
 #[test]
 fn keys_of_all_models_are_looked_for_before_the_first_request() {
     let document = "name: n\nsteps:\n  - { id: a, instructions: Do a. }\n  - { id: b, instructions: Do b., model: anthropic/claude-sonnet-4-5, dependsOn: [a] }\n";
@@ -58,32 +86,6 @@ fn nothing_to_say_leaves_stdout_empty() {
     assert_eq!(flow(&server, skipped).run().assert_code(0).stdout, "");
     let report = flow(&server, skipped).args(["-o", "json"]).run();
     assert_eq!(report.assert_code(0).json()["outputs"], Value::Null);
-}
-
-#[test]
-fn inputs_that_nobody_gives_have_their_defaults() {
-    let document = r#"
-name: n
-inputs:
-  type: object
-  required: [topic, count]
-  properties:
-    topic: { type: string, default: cats }
-    count: { type: integer, default: 3 }
-    style: { type: object, properties: { tone: { type: string, default: dry } } }
-steps:
-  - { id: a, instructions: "Write ${{ inputs.count }} ${{ inputs.style.tone }} lines on ${{ inputs.topic }}." }
-"#;
-    let server = Server::start([at("Write 3 dry lines on dogs.").text("ok")]);
-    let run = flow(&server, document).args(["--inputs", r#"{"topic":"dogs","style":{}}"#]).run();
-    assert_eq!(run.assert_code(0).stdout, "ok\n", "{run}");
-    // A default has to fit too.
-    let wrong = document.replace("default: 3", "default: many");
-    let run = flow(&server, &wrong).args(["-o", "json"]).run();
-    assert_eq!(
-        run.assert_code(42).json()["error"]["message"],
-        "the inputs do not fit the document: /count: expected integer, got string"
-    );
 }
 
 #[test]

@@ -218,3 +218,77 @@ steps:
     server.assert_script_done();
     assert!(run.stderr.contains("untilAgent judge failed (iteration 1): "), "{run}");
 }
+
+const IN_LOOPS: &str = r#"
+name: n
+agents:
+  sizer:
+    description: Sizes.
+    resultSchema: { type: object, required: [n], properties: { n: { type: integer } } }
+  judge:
+    description: Judges.
+    resultSchema: { type: object, required: [done], properties: { done: { type: boolean }, why: { type: string } } }
+steps:
+  - id: each
+    loop:
+      forEach: [a, b]
+      maxConcurrency: 1
+      steps:
+        - { id: size, agent: sizer, instructions: "Size ${{ item }}." }
+        - { id: note, instructions: "Note ${{ steps.size.result.n }}.", dependsOn: [size] }
+  - id: refine
+    agent: sizer
+    dependsOn: [each]
+    instructions: Refine.
+    loop: { maxIterations: 3, until: result.n > 1, untilAgent: judge }
+"#;
+
+/// In steps of a body, in iterations, in judges: what is wrong is said, the first that fits counts.
+#[test]
+fn it_is_the_same_inside_loops() {
+    let submit = |task: &str, arguments: Value| at(task).call("c", "submit_result", arguments);
+    let judge = || tenon_testkit::reply().when_contains("## Your Task: Evaluate Loop Progress");
+    let server = Server::start([
+        submit("Size a.", json!({"n": "one"})),
+        submit("Size a.", json!({"n": 1})).text("It is one."),
+        at("Note 1.").text("noted 1"),
+        submit("Size b.", json!({"n": 2})).call("d", "submit_result", json!({"n": 3})),
+        at("Note 2.").text("noted 2"),
+        submit("Refine.", json!({"n": 1})),
+        judge().call("j", "submit_result", json!({"done": "no"})),
+        judge().call("k", "submit_result", json!({"done": false, "why": "too small"})),
+        submit("Refine.", json!({"n": 2})),
+    ]);
+    let run = flow(&server, IN_LOOPS).args(["-o", "json"]).run();
+    let report = run.assert_code(0).json();
+    server.assert_script_done();
+    assert_eq!(report["steps"]["refine"]["result"], json!({"n": 2}), "{run}");
+    let items = &report["steps"]["each"]["result"]["iterations"];
+    assert_eq!((&items[0]["content"], &items[1]["content"]), (&json!("noted 1"), &json!("noted 2")), "{run}");
+    let told = server.request(1).tool_result("c");
+    assert!(told.contains("validation failed: /n: expected integer, got string"), "{told}");
+    let told = server.request(7).tool_result("j");
+    assert!(told.contains("validation failed: /done: expected boolean, got string"), "{told}");
+    let second = server.request(8).body.to_string();
+    assert!(second.contains("too small"), "what the judge said is passed on: {second}");
+}
+
+#[test]
+fn an_item_that_never_submits_fails_the_loop_and_the_others_keep_their_results() {
+    let document = IN_LOOPS.replace("      steps:\n        - { id: size, agent: sizer, instructions: \"Size ${{ item }}.\" }\n        - { id: note, instructions: \"Note ${{ steps.size.result.n }}.\", dependsOn: [size] }\n", "")
+        .replace("  - id: each\n", "  - id: each\n    agent: sizer\n    instructions: \"Size ${{ item }}.\"\n");
+    let server = Server::start([
+        at("Size a.").call("c", "submit_result", json!({"n": 1})),
+        at("Size b.").text("No."),
+        at("Size b.").text("Still no."),
+    ]);
+    let run = flow(&server, &document).args(["-o", "json"]).run();
+    let report = run.assert_code(1).json();
+    server.assert_script_done();
+    let each = &report["steps"]["each"];
+    assert_eq!((&each["status"], &each["error"]["class"]), (&json!("failed"), &json!("contract")), "{run}");
+    assert_eq!(each["error"]["message"], format!("each[1]: {NEVER}"), "{run}");
+    let items = &each["result"]["iterations"];
+    assert_eq!((&items[0]["result"], &items[1]["status"]), (&json!({"n": 1}), &json!("failed")), "{run}");
+    assert_eq!(report["steps"]["refine"]["status"], "cancelled", "{run}");
+}

@@ -3,9 +3,12 @@
 //!
 //! The time limit covers all attempts and the pauses between them. Which errors are tried again is `retry.rs`.
 
-use super::Asks;
+use std::time::Duration;
+
 use super::ended::Ended;
-use super::retry::{Retry, decide};
+use super::retry::{Retry, decide, had_its_attempts};
+use super::{Asks, WallTime, whole_ms};
+use crate::document::Options;
 use crate::{
     Completion, Notice, Role, Segment, Spent, StepError, StepErrorClass, StepKey, StepOutcome, StepOutput,
     StepRequest, StepStatus,
@@ -38,15 +41,15 @@ pub(crate) struct Errand {
     pub role: Role,
     pub request: StepRequest,
     pub retries: u32,
-    pub timeout_ms: Option<u64>,
+    pub timeout: Option<TimeLimit>,
 }
 
 impl Attempts {
     pub(crate) fn start(errand: Errand, asks: &mut Asks<'_>) -> Attempts {
-        let Errand { place, segment, role, request, retries, timeout_ms } = errand;
+        let Errand { place, segment, role, request, retries, timeout } = errand;
         let timer = if role == Role::Judge { Role::JudgeTimeout } else { Role::Timeout };
-        let deadline = timeout_ms
-            .map(|ms| Deadline::start(place.child(segment.clone().attempt(1)).with_role(timer), ms, asks));
+        let key = place.child(segment.clone().attempt(1)).with_role(timer);
+        let deadline = timeout.map(|limit| Deadline::start(key, limit, asks));
         let attempts = Attempts {
             place,
             segment,
@@ -108,8 +111,15 @@ impl Attempts {
             StepOutcome::Failed { output, .. } if self.stopping => {
                 Some(self.end(StepStatus::Cancelled, output, None, asks))
             }
-            StepOutcome::Failed { error, output } => match decide(&error, self.attempt, self.retries) {
-                Retry::No => Some(self.end(StepStatus::Failed, output, Some(error), asks)),
+            // It did not fail: nobody may spend any more.
+            StepOutcome::Failed { error, output } if error.class == StepErrorClass::Budget => {
+                Some(self.end(StepStatus::Cancelled, output, Some(error), asks))
+            }
+            StepOutcome::Failed { error, output } => match self.again(&error, asks) {
+                Retry::No => {
+                    let error = had_its_attempts(error, self.retries);
+                    Some(self.end(StepStatus::Failed, output, Some(error), asks))
+                }
                 Retry::AtOnce => {
                     asks.tell(Notice::Retrying { key: self.key(self.role), error, after_ms: 0 });
                     self.attempt += 1;
@@ -128,6 +138,13 @@ impl Attempts {
                     StepError::new(StepErrorClass::Internal, "the step was answered as if it were a timer");
                 Some(self.end(StepStatus::Failed, StepOutput::default(), Some(error), asks))
             }
+        }
+    }
+
+    fn again(&self, error: &StepError, asks: &Asks<'_>) -> Retry {
+        match asks.exhausted {
+            Some(_) => Retry::No,
+            None => decide(error, self.attempt, self.retries),
         }
     }
 
@@ -177,14 +194,49 @@ impl Attempts {
 #[derive(Clone, Debug)]
 pub(crate) struct Deadline {
     key: StepKey,
-    ms: u64,
+    limit: TimeLimit,
     over: bool,
 }
 
+/// How long something may take, and which field of the document says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeLimit {
+    ms: u64,
+    set_by: SetBy,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetBy {
+    /// `timeout` of the step, loop or include itself.
+    Timeout,
+    /// `options.stepTimeout`
+    StepTimeout,
+    /// `options.timeout`
+    WorkflowTimeout,
+    /// Whoever runs the workflow.
+    Caller(&'static str),
+}
+
+impl TimeLimit {
+    pub(crate) fn new(time: Duration, set_by: SetBy) -> TimeLimit {
+        TimeLimit { ms: whole_ms(time), set_by }
+    }
+
+    pub(crate) fn of_caller(limit: WallTime) -> TimeLimit {
+        TimeLimit { ms: limit.ms, set_by: SetBy::Caller(limit.set_by) }
+    }
+
+    /// Of one run of an agent: its own, or that of all steps.
+    pub(crate) fn of_agent(own: Option<Duration>, options: &Options) -> Option<TimeLimit> {
+        let own = own.map(|time| TimeLimit::new(time, SetBy::Timeout));
+        own.or_else(|| options.step_timeout.map(|time| TimeLimit::new(time, SetBy::StepTimeout)))
+    }
+}
+
 impl Deadline {
-    pub(crate) fn start(key: StepKey, ms: u64, asks: &mut Asks<'_>) -> Deadline {
-        asks.start(key.clone(), StepRequest::Sleep { ms });
-        Deadline { key, ms, over: false }
+    pub(crate) fn start(key: StepKey, limit: TimeLimit, asks: &mut Asks<'_>) -> Deadline {
+        asks.start(key.clone(), StepRequest::Sleep { ms: limit.ms });
+        Deadline { key, limit, over: false }
     }
 
     /// Whether this completion says that the time is up.
@@ -197,21 +249,32 @@ impl Deadline {
     /// What was limited is over: the error, if it was too late.
     pub(crate) fn close(self, asks: &mut Asks<'_>) -> Option<StepError> {
         if self.over {
-            return Some(timed_out(self.ms));
+            return Some(timed_out(self.limit));
         }
         asks.cancel(self.key);
         None
     }
 }
 
-pub(crate) fn timed_out(ms: u64) -> StepError {
-    let time = shown(ms);
-    StepError::new(StepErrorClass::Timeout, format!("not done after {time}, its `timeout`"))
-        .hint("raise `timeout` of the step, or `options.stepTimeout` or `options.timeout` of the document")
+pub(crate) fn timed_out(limit: TimeLimit) -> StepError {
+    let time = shown(limit.ms);
+    let (said, hint) = match limit.set_by {
+        SetBy::Caller(name) => {
+            let message = format!("not done after {time}, the most it may take ({name})");
+            return StepError::new(StepErrorClass::Budget, message).hint(format!("raise {name}"));
+        }
+        SetBy::Timeout => ("its `timeout`", "raise `timeout` of the step"),
+        SetBy::StepTimeout => (
+            "the `options.stepTimeout` of the document",
+            "raise `options.stepTimeout`, or give the step a `timeout` of its own",
+        ),
+        SetBy::WorkflowTimeout => ("its `options.timeout`", "raise `options.timeout` of the document"),
+    };
+    StepError::new(StepErrorClass::Timeout, format!("not done after {time}, {said}")).hint(hint)
 }
 
 /// As a document would write it, where it could.
-pub(crate) fn shown(ms: u64) -> String {
+fn shown(ms: u64) -> String {
     if ms.is_multiple_of(1000) {
         return crate::duration::shown(std::time::Duration::from_millis(ms));
     }

@@ -1,18 +1,18 @@
 //! One iteration of a loop, or one item: the loop's own agent once, or the steps of its body.
 //!
 //! A loop's `retries` are further attempts at an iteration. With a body of one step that is the step itself, so they
-//! do not multiply; with several steps the whole body is run again, unless the step that failed has retries of its own.
+//! do not multiply; with several steps the whole body is run again, unless what failed in it has had its own (`retry.rs`).
 
 use std::sync::Arc;
 
 use tenon_core::Timestamp;
 
-use super::attempts::{Attempts, Errand};
+use super::attempts::{Attempts, Errand, TimeLimit};
 use super::ended::Ended;
-use super::retry::{Retry, decide};
+use super::retry::{Retry, decide, had_its_attempts, together};
 use super::schedule::{Graph, Policy};
 use super::scope::{self, Around, OuterFor, Seen, StepRef};
-use super::{Asks, Begun, whole_ms};
+use super::{Asks, Begun};
 use crate::cel::Scope;
 use crate::document::OnStepFailure;
 use crate::{
@@ -127,7 +127,7 @@ impl Body {
                     role: Role::Work,
                     request,
                     retries: at.step.get().spec.retries,
-                    timeout_ms: options.step_timeout.map(whole_ms),
+                    timeout: TimeLimit::of_agent(None, options),
                 };
                 self.state = State::One(Box::new(Attempts::start(errand, asks)));
                 None
@@ -228,18 +228,18 @@ impl Body {
             let mut ended = sum_up(&steps);
             ended.spent.add(&self.spent);
             ended.attempts = self.attempt;
-            // Attempts of the loop would multiply with those that a step of the body has used up itself.
-            let has_tried = graph
-                .records()
-                .any(|(step, record)| record.status == StepStatus::Failed && step.spec.retries > 0);
+            let retries = at.step.get().spec.retries;
             let retry = match &ended.error {
-                Some(error) if !self.stopping && !has_tried => {
-                    decide(error, self.attempt, at.step.get().spec.retries)
+                Some(error) if !self.stopping && asks.exhausted.is_none() => {
+                    decide(error, self.attempt, retries)
                 }
                 _ => Retry::No,
             };
             let after_ms = match retry {
-                Retry::No => return Some(BodyEnded { ended, steps }),
+                Retry::No => {
+                    ended.error = ended.error.map(|error| had_its_attempts(error, retries));
+                    return Some(BodyEnded { ended, steps });
+                }
                 Retry::AtOnce => 0,
                 Retry::After { ms } => ms,
             };
@@ -290,16 +290,19 @@ pub(super) fn tell_ended(
 /// completed, with what the last completed step (as written) left behind.
 fn sum_up(steps: &[(String, Arc<StepRecord>)]) -> Ended {
     let first = |status| steps.iter().find(|(_, record)| record.status == status);
-    let mut ended = match (first(StepStatus::Failed), first(StepStatus::Cancelled)) {
+    let stopped =
+        steps.iter().find(|(_, record)| record.status == StepStatus::Cancelled && record.attempts > 0);
+    let mut ended = match (first(StepStatus::Failed), stopped.or_else(|| first(StepStatus::Cancelled))) {
         (Some((id, record)), _) => {
             let inner = record.error.clone();
             let error = inner.map_or_else(
                 || StepError::new(crate::StepErrorClass::Internal, format!("`{id}` failed")),
                 |error| StepError { message: format!("`{id}`: {}", error.message), ..error },
             );
-            Ended::failed(error)
+            let errors = steps.iter().filter_map(|(_, record)| record.error.as_ref());
+            Ended::failed(together(error, errors))
         }
-        (None, Some(_)) => Ended::cancelled(),
+        (None, Some((_, record))) => Ended { error: record.error.clone(), ..Ended::cancelled() },
         (None, None) => {
             let last = steps.iter().rev().find(|(_, record)| record.status == StepStatus::Completed);
             let (content, result) =

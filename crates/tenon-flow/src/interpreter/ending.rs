@@ -10,11 +10,11 @@
 //! step had completed anyway.
 
 use serde_json::Value;
+use tenon_core::Dollars;
 
-use super::attempts::{shown, timed_out};
+use super::attempts::{SetBy, TimeLimit, timed_out};
 use super::schedule::Graph;
-use super::whole_ms;
-use super::{MoneyLimit, RunSpec};
+use super::{MoneyLimit, RunSpec, WallTime};
 use crate::cel::CelError;
 use crate::{
     Answer, JsonText, Spent, StepError, StepErrorClass, StepRecord, StepStatus, Stopped, WorkflowOutcome,
@@ -34,12 +34,9 @@ pub(crate) enum StopReason {
 }
 
 impl StopReason {
-    pub(crate) fn wall_time(ms: u64) -> StopReason {
-        let time = shown(ms);
-        StopReason::Budget(StepError::new(
-            StepErrorClass::Budget,
-            format!("the run was not done after {time}, the most it may take"),
-        ))
+    pub(crate) fn wall_time(limit: WallTime) -> StopReason {
+        let error = timed_out(TimeLimit::of_caller(limit));
+        StopReason::Budget(StepError { message: format!("the run was {}", error.message), ..error })
     }
 }
 
@@ -80,8 +77,8 @@ pub(crate) fn outcome(
             (WorkflowStatus::Failed, Some(error))
         }
         Some(StopReason::Timeout) => {
-            let ms = spec.workflow.workflow.options.timeout.map_or(0, whole_ms);
-            let error = timed_out(ms);
+            let time = spec.workflow.workflow.options.timeout.unwrap_or_default();
+            let error = timed_out(TimeLimit::new(time, SetBy::WorkflowTimeout));
             (by_steps, Some(StepError { message: format!("the workflow was {}", error.message), ..error }))
         }
         Some(StopReason::Budget(error)) => (WorkflowStatus::BudgetExceeded, Some(error.clone())),
@@ -165,9 +162,11 @@ pub(crate) fn used_up(spec: &RunSpec, spent: &Spent) -> Option<StepError> {
     };
     if let (Some(MoneyLimit { usd, set_by }), Some(used)) =
         (MoneyLimit::of(spec.limits.max_usd, &spec.workflow), spent.cost_usd)
+        // Where nothing may be spent, there is work that costs nothing: the purse refuses the rest.
+        && used > 0.0
         && used >= usd
     {
-        return over(format!("${used:.4} of the ${usd:.4} it may spend"), set_by);
+        return over(format!("{} of the {} it may spend", Dollars(used), Dollars(usd)), set_by);
     }
     if let Some(max) = budget.max_tokens
         && spent.usage.total >= max

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::attempts::Deadline;
+use super::attempts::{Deadline, SetBy, TimeLimit};
 use super::body::{Body, LoopPlace, Turn};
 use super::ended::Ended;
-use super::{Asks, Begun, scope, whole_ms};
+use super::retry::together;
+use super::{Asks, Begun, scope};
 use crate::cel::Scope;
 use crate::document::OutputMode;
 use crate::load::{LoadedItems, LoopKind, StepBody};
@@ -73,9 +74,8 @@ impl ForEach {
     }
 
     pub(crate) fn start(at: LoopPlace, items: Vec<JsonText>, asks: &mut Asks<'_>) -> Begun<ForEach, Ended> {
-        let timeout = at.step.get().spec.timeout;
-        let deadline =
-            timeout.map(|time| Deadline::start(at.key().with_role(Role::Timeout), whole_ms(time), asks));
+        let timeout = at.step.get().spec.timeout.map(|time| TimeLimit::new(time, SetBy::Timeout));
+        let deadline = timeout.map(|limit| Deadline::start(at.key().with_role(Role::Timeout), limit, asks));
         let at_a_time = at_a_time(&at, items.len());
         let mut each = ForEach {
             at,
@@ -142,7 +142,8 @@ impl ForEach {
 
     fn keep(&mut self, index: u32, ended: Ended, asks: &mut Asks<'_>) {
         self.spent.add(&ended.spent);
-        if ended.status != StepStatus::Completed && self.starting == Starting::Allowed {
+        let goes_on = ended.status == StepStatus::Completed && asks.exhausted.is_none();
+        if !goes_on && self.starting == Starting::Allowed {
             self.starting = Starting::Over;
         }
         let Ended { status, content, result, error, .. } = ended;
@@ -160,6 +161,9 @@ impl ForEach {
         let failure = failure(&self.at.step.get().id, &items);
         let (status, error) = match (late, failure) {
             (Some(late), _) => (StepStatus::Failed, Some(late)),
+            (None, Some(failure)) if failure.class == StepErrorClass::Budget => {
+                (StepStatus::Cancelled, Some(failure))
+            }
             (None, Some(failure)) => (StepStatus::Failed, Some(failure)),
             (None, None) if items.iter().all(ItemState::completed) => (StepStatus::Completed, None),
             (None, None) => (StepStatus::Cancelled, None),
@@ -206,7 +210,7 @@ fn content(items: &[ItemState], mode: OutputMode) -> (String, Shown) {
         }
         OutputMode::Cumulative => {
             let all: Vec<String> =
-                completed.map(|(index, ended)| format!("## Item {index}\n{}", ended.content)).collect();
+                completed.map(|(index, ended)| format!("## Item {}\n{}", index + 1, ended.content)).collect();
             (all.join("\n\n"), Shown::Whole)
         }
     }
@@ -264,5 +268,6 @@ fn failure(id: &str, items: &[ItemState]) -> Option<StepError> {
     if failed.len() > MAX_FAILURES_NAMED {
         lines.push(format!("and {} more", failed.len() - MAX_FAILURES_NAMED));
     }
-    Some(StepError { class, message: lines.join("\n"), ..(*first).clone() })
+    let error = StepError { class, message: lines.join("\n"), ..(*first).clone() };
+    Some(together(error, failed.iter().map(|(_, error)| *error)))
 }

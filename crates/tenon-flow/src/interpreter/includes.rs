@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Asks;
+use super::retry::together;
 use super::scope::Around;
 use crate::load::{LoadedStep, LoadedWorkflow, StepBody};
 use crate::{
@@ -96,6 +97,7 @@ pub fn as_step(step_id: &str, outcome: &WorkflowOutcome) -> StepOutcome {
             let error = outcome.error.clone().unwrap_or_else(|| {
                 StepError::new(StepErrorClass::Include, "the included workflow did not complete")
             });
+            let error = together(error, outcome.steps.iter().filter_map(|(_, record)| record.error.as_ref()));
             StepOutcome::Failed { error, output }
         }
     }

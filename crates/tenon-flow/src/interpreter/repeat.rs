@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use tenon_core::Timestamp;
 
-use super::attempts::{Attempts, Deadline, Errand};
+use super::attempts::{Attempts, Deadline, Errand, SetBy, TimeLimit};
 use super::body::{Body, BodyEnded, LoopPlace, Turn, tell_ended, tell_started};
 use super::ended::Ended;
 use super::{Asks, Begun, scope, whole_ms};
 use crate::document::OutputMode;
 use crate::load::{LoadedAgent, LoopKind};
 use crate::{
-    AgentName, AgentRequest, Completion, Iteration, ModelWish, Notice, Purpose, Role, Shown, Spent,
+    AgentName, AgentRequest, Completion, Iteration, JsonText, ModelWish, Notice, Purpose, Role, Shown, Spent,
     StepError, StepErrorClass, StepKey, StepOutcome, StepRecord, StepRequest, StepStatus, Upstream, Verdict,
 };
 
@@ -56,9 +56,8 @@ struct Rules<'a> {
 
 impl Repeat {
     pub(crate) fn start(at: LoopPlace, asks: &mut Asks<'_>) -> Begun<Repeat, Ended> {
-        let timeout = at.step.get().spec.timeout;
-        let deadline =
-            timeout.map(|time| Deadline::start(at.key().with_role(Role::Timeout), whole_ms(time), asks));
+        let timeout = at.step.get().spec.timeout.map(|time| TimeLimit::new(time, SetBy::Timeout));
+        let deadline = timeout.map(|limit| Deadline::start(at.key().with_role(Role::Timeout), limit, asks));
         let mut repeat = Repeat {
             at,
             number: 0,
@@ -116,6 +115,11 @@ impl Repeat {
         }
     }
 
+    /// Nothing more may be started; what is done counts.
+    fn is_ending(&self, asks: &Asks<'_>) -> bool {
+        self.stopping || asks.exhausted.is_some()
+    }
+
     fn delay_key(&self) -> StepKey {
         self.at.place.child(self.at.segment().iteration(self.number)).with_role(Role::Delay)
     }
@@ -147,7 +151,7 @@ impl Repeat {
             StepStatus::Completed => {}
             // What earlier iterations yielded stays.
             StepStatus::Cancelled if self.previous.is_some() => {
-                return Some(self.cut_short(StepStatus::Cancelled, None, asks));
+                return Some(self.cut_short(StepStatus::Cancelled, ended.error, asks));
             }
             _ => return Some(self.end(ended, asks)),
         }
@@ -178,7 +182,7 @@ impl Repeat {
             }
         }
         let last = self.number + 1 >= rules.max_iterations;
-        if self.stopping && !(last && rules.until.is_none() && rules.judge.is_none()) {
+        if self.is_ending(asks) && !(last && rules.until.is_none() && rules.judge.is_none()) {
             return Some(self.cut_short(StepStatus::Cancelled, None, asks));
         }
         let Some(judge) = rules.judge.cloned() else { return self.next(asks) };
@@ -192,7 +196,7 @@ impl Repeat {
             role: Role::Judge,
             request: StepRequest::Agent(Box::new(request)),
             retries: 0,
-            timeout_ms: options.step_timeout.map(whole_ms),
+            timeout: TimeLimit::of_agent(None, options),
         };
         let attempts = Box::new(Attempts::start(errand, asks));
         self.phase = Phase::Judging { attempts, since: asks.at, agent: judge.name.clone() };
@@ -227,20 +231,16 @@ impl Repeat {
         if let Phase::Judging { since, agent, .. } = &self.phase {
             tell_ended(&self.judge_key(), Some(agent.clone()), &verdict, *since, asks);
         }
-        if self.stopping || verdict.status == StepStatus::Cancelled {
-            return Some(self.cut_short(StepStatus::Cancelled, None, asks));
+        let is_done = verdict.result.as_ref().is_some_and(says_done);
+        if (self.is_ending(asks) && !is_done) || verdict.status == StepStatus::Cancelled {
+            return Some(self.cut_short(StepStatus::Cancelled, verdict.error, asks));
         }
         match verdict.error {
-            // Nobody else may spend either.
-            Some(error) if error.class == StepErrorClass::Budget => {
-                return Some(self.cut_short(StepStatus::Failed, Some(error), asks));
-            }
             Some(error) => {
                 asks.tell(Notice::JudgeFailed { key: self.at.key(), iteration: self.number, error });
             }
             None => {
-                let done = verdict.result.as_ref().map(crate::JsonText::to_value);
-                if done.is_some_and(|result| result.get("done") == Some(&true.into())) {
+                if is_done {
                     return Some(self.done(asks));
                 }
                 let said = verdict.result.as_ref().map_or(verdict.content.as_str(), |result| result.as_str());
@@ -335,6 +335,10 @@ impl Repeat {
             self.history.push_str(&format!("### {id}\n{}\n\n", inner.content));
         }
     }
+}
+
+fn says_done(verdict: &JsonText) -> bool {
+    verdict.to_value().get("done") == Some(&true.into())
 }
 
 /// `None` for a step that is no such loop, which is never started as one.

@@ -7,7 +7,8 @@
 //! | `auth`, `input`, `config`, `usage`, `sandbox`, `schema_retries`, `refused`, `budget`, `interrupted` | no |
 //! | `timeout`, `expression`, `loop_exhausted`, `items`, `include`, `isolation` | no |
 //!
-//! Whoever failed may know better than its class: an error that says that it is not worth repeating is not repeated.
+//! Whoever failed may know better than its class: an error that says that it is not worth repeating is not repeated. So is
+//! one of a step that has had `retries` of its own, however many loops and includes are around it: attempts do not multiply.
 
 use crate::{StepError, StepErrorClass};
 
@@ -39,6 +40,17 @@ pub(crate) fn decide(error: &StepError, attempt: u32, retries: u32) -> Retry {
             None => Retry::After { ms: backoff_ms(attempt) },
         },
     }
+}
+
+/// The error of something whose own `retries` are used up: nothing around it tries it again.
+pub(crate) fn had_its_attempts(error: StepError, retries: u32) -> StepError {
+    if retries == 0 { error } else { StepError { retryable: Some(false), ..error } }
+}
+
+/// Of several things that failed together, the first says what is wrong, and each of them may say that it was tried enough.
+pub(crate) fn together<'a>(first: StepError, all: impl IntoIterator<Item = &'a StepError>) -> StepError {
+    let is_final = all.into_iter().any(|error| error.retryable == Some(false));
+    if is_final { StepError { retryable: Some(false), ..first } } else { first }
 }
 
 fn pause(ms: u64) -> Retry {

@@ -16,18 +16,18 @@ use std::sync::Arc;
 
 use tenon_core::Timestamp;
 
-use super::attempts::{Attempts, Errand};
+use super::attempts::{Attempts, Errand, SetBy, TimeLimit};
 use super::ended::Ended;
 use super::for_each::ForEach;
 use super::repeat::Repeat;
 use super::scope::{self, Around, Seen, StepList};
-use super::{Asks, Begun, DEFAULT_MAX_CONCURRENCY, body::LoopPlace, includes, whole_ms};
+use super::{Asks, Begun, DEFAULT_MAX_CONCURRENCY, body::LoopPlace, includes};
 use crate::cel::{CelError, Scope};
 use crate::document::{OnStepFailure, Options, Scheduler};
 use crate::load::{LoadedStep, LoopKind, StepBody};
 use crate::{
-    Completion, NotRun, Notice, Role, Segment, Started, StepErrorClass, StepKey, StepKind, StepRecord,
-    StepRequest, StepStatus, Upstream,
+    Completion, NotRun, Notice, Role, Segment, Started, StepError, StepErrorClass, StepKey, StepKind,
+    StepRecord, StepRequest, StepStatus, Upstream,
 };
 
 /// How a level is run.
@@ -145,7 +145,12 @@ impl Graph {
         };
         if let Some(ended) = ended {
             self.end(index, ended, asks);
-            self.advance(asks);
+            if asks.exhausted.is_some() {
+                // What depends on the step was not started for want of a budget, not because anything failed.
+                self.stop(asks);
+            } else {
+                self.advance(asks);
+            }
         }
     }
 
@@ -158,7 +163,7 @@ impl Graph {
             let ended = match &mut self.nodes[index] {
                 Node::Over(_) => continue,
                 Node::Waiting | Node::Ready => {
-                    self.leave_out(index, StepStatus::Cancelled, NotRun::RunEnded, asks);
+                    self.leave_out(index, StepStatus::Cancelled, asks.why_not_run(), asks);
                     continue;
                 }
                 Node::Running { activity, .. } => match activity {
@@ -327,14 +332,17 @@ impl Graph {
                     Err(error) => return Begun::Over(Ended::failed(error)),
                 };
                 let options = &asks.spec.workflow.workflow.options;
-                self.errand(step, request, step.spec.timeout.or(options.step_timeout), asks)
+                self.errand(step, request, TimeLimit::of_agent(step.spec.timeout, options), asks)
             }
             StepBody::Include(_) => {
                 let name = step.spec.include.clone().unwrap_or_default();
                 self.tell_started(index, StepKind::Include { name }, asks);
                 let outer = if upstream.is_empty() { outer } else { upstream };
                 match includes::request(step, &self.place, &key, &self.around, &outer, asks) {
-                    Ok(request) => self.errand(step, request, step.spec.timeout, asks),
+                    Ok(request) => {
+                        let limit = step.spec.timeout.map(|time| TimeLimit::new(time, SetBy::Timeout));
+                        self.errand(step, request, limit, asks)
+                    }
                     Err(error) => Begun::Over(Ended::failed(error)),
                 }
             }
@@ -383,7 +391,7 @@ impl Graph {
         &self,
         step: &LoadedStep,
         request: StepRequest,
-        timeout: Option<std::time::Duration>,
+        timeout: Option<TimeLimit>,
         asks: &mut Asks<'_>,
     ) -> Begun<Activity, Ended> {
         let errand = Errand {
@@ -392,7 +400,7 @@ impl Graph {
             role: Role::Work,
             request,
             retries: step.spec.retries,
-            timeout_ms: timeout.map(whole_ms),
+            timeout,
         };
         Begun::Running(Activity::Errand(Box::new(Attempts::start(errand, asks))))
     }
@@ -425,6 +433,10 @@ impl Graph {
             _ => asks.at,
         };
         let failed = ended.status == StepStatus::Failed;
+        let mut ended = ended;
+        if ended.status == StepStatus::Cancelled && asks.why_not_run() == NotRun::BudgetExceeded {
+            ended.error.get_or_insert_with(|| no_budget("stopped"));
+        }
         if let Some(error) = ended.error.as_ref().filter(|error| error.class == StepErrorClass::Budget) {
             asks.exhausted.get_or_insert_with(|| error.clone());
         }
@@ -443,7 +455,9 @@ impl Graph {
 
     /// A step will not run.
     fn leave_out(&mut self, index: usize, status: StepStatus, why: NotRun, asks: &mut Asks<'_>) {
-        let record = Arc::new(StepRecord::not_run(status, why.clone()));
+        let mut record = StepRecord::not_run(status, why.clone());
+        record.error = (why == NotRun::BudgetExceeded).then(|| no_budget("not started"));
+        let record = Arc::new(record);
         let step = &self.list.steps()[index];
         asks.tell(Notice::NotRun {
             key: self.place.child(Segment::new(&step.id)),
@@ -458,6 +472,11 @@ impl Graph {
         self.scope.add_step(self.list.steps()[index].id.clone(), scope::for_expressions(&record));
         self.nodes[index] = Node::Over(record);
     }
+}
+
+/// What is said of each step that a budget keeps from being done; the run says which budget it is.
+fn no_budget(what: &str) -> StepError {
+    StepError::new(StepErrorClass::Budget, format!("{what}: the budget of the run is used up"))
 }
 
 fn agent_of(step: &LoadedStep) -> Option<String> {

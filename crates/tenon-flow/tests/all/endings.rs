@@ -2,7 +2,10 @@
 
 use serde_json::json;
 use tenon_core::Timestamp;
-use tenon_flow::{Answer, JsonText, MoneyLimit, RunLimits, RunSpec, StepErrorClass, Stopped, WorkflowStatus};
+use tenon_flow::{
+    Answer, JsonText, MoneyLimit, NotRun, Notice, RunLimits, RunSpec, StepErrorClass, Stopped, WallTime,
+    WorkflowStatus,
+};
 
 use crate::documents::document;
 use crate::sim::{Sim, failed, said, statuses, submitted};
@@ -181,19 +184,124 @@ fn a_step_that_is_refused_money_ends_the_run() {
     sim.stop_cancelled();
     assert_eq!(sim.outcome().status, WorkflowStatus::BudgetExceeded);
     assert_eq!(sim.outcome().error.as_ref().unwrap().message, "the budget of $1 is used up");
-    assert_eq!(sim.statuses(), ["a: completed", "b: failed", "c: cancelled", "l: cancelled"]);
+    assert_eq!(sim.statuses(), ["a: completed", "b: cancelled", "c: cancelled", "l: cancelled"]);
+}
+
+/// Whichever limit it is and whoever notices: what did not get its turn is cancelled, and says so.
+#[test]
+fn a_budget_ends_every_step_in_the_same_shape() {
+    let yaml = |budget: &str| {
+        format!(
+            "name: w\n{budget}\noptions: {{maxConcurrency: 2}}\nsteps:\n  - {{id: a}}\n  - {{id: b}}\n  - {{id: c, dependsOn: [a]}}\n  - {{id: d, dependsOn: [c]}}\n"
+        )
+    };
+    let spec = |budget: &str| RunSpec::new(document(&yaml(budget)), "run", JsonText::of(&json!({})));
+    let limits = RunLimits { wall_time: Some(WallTime { ms: 9, set_by: "`x`" }), ..RunLimits::default() };
+    for (budget, limits, refused) in [
+        ("budget: {maxTurns: 1}", RunLimits::default(), false),
+        ("budget: {maxTokens: 1}", RunLimits::default(), false),
+        ("budget: {maxUsd: 0.5}", RunLimits::default(), false),
+        ("", limits, false),
+        ("", RunLimits::default(), true),
+    ] {
+        let mut sim = Sim::with(RunSpec { limits, ..spec(budget) });
+        if refused {
+            sim.complete("run/a@1", failed(StepErrorClass::Budget, "no money"));
+        } else if budget.is_empty() {
+            sim.elapse("run@1~limit");
+        } else {
+            sim.ok("run/a@1", "");
+        }
+        sim.stop_cancelled();
+        let outcome = sim.outcome();
+        assert_eq!(outcome.status, WorkflowStatus::BudgetExceeded, "{budget}");
+        let of = |id: &str| {
+            let record = outcome.step(id).unwrap();
+            let error = record.error.as_ref().map(|error| (error.class, error.message.as_str()));
+            (record.status.name(), record.not_run.clone(), error)
+        };
+        let (class, used_up) = (StepErrorClass::Budget, "the budget of the run is used up");
+        let (stopped, not_started) = (format!("stopped: {used_up}"), format!("not started: {used_up}"));
+        assert_eq!(of("b"), ("cancelled", None, Some((class, stopped.as_str()))), "{budget}");
+        for id in ["c", "d"] {
+            let wanted = ("cancelled", Some(NotRun::BudgetExceeded), Some((class, not_started.as_str())));
+            assert_eq!(of(id), wanted, "{id}: {budget}");
+        }
+        let told = |notice: &Notice| matches!(notice, Notice::NotRun { why: NotRun::BudgetExceeded, .. });
+        assert_eq!(sim.notices.iter().filter(|notice| told(notice)).count(), 2, "{budget}");
+    }
+}
+
+/// In loops and includes it is the same: nothing of them failed.
+#[test]
+fn a_budget_that_ends_inside_is_the_run_s() {
+    let inner = [("inner.yaml", "name: i\nsteps:\n  - {id: x}\n  - {id: y, dependsOn: [x]}\n")];
+    for step in [
+        "{id: s, include: inner.yaml, retries: 3}",
+        "{id: s, retries: 3, loop: {maxIterations: 2, until: 'false'}}",
+        "{id: s, retries: 3, loop: {maxIterations: 2, until: 'false', steps: [{id: x}, {id: y, dependsOn: [x]}]}}",
+        "{id: s, retries: 3, loop: {forEach: [1, 2], maxConcurrency: 1}}",
+        "{id: s, retries: 3, loop: {forEach: [1], steps: [{id: i, include: inner.yaml}]}}",
+    ] {
+        let workflow = crate::documents::document_with(
+            &inner,
+            &format!("name: w\nsteps:\n  - {step}\n  - {{id: after, dependsOn: [s]}}\n"),
+        );
+        let (outcome, sim) = Sim::new(workflow).run(&mut |_, _| failed(StepErrorClass::Budget, "no money"));
+        assert_eq!(outcome.status, WorkflowStatus::BudgetExceeded, "{step}");
+        assert_eq!(statuses(&outcome), ["s: cancelled", "after: cancelled"], "{step}");
+        let error = outcome.error.as_ref().unwrap();
+        assert!(
+            error.message.ends_with("no money") && error.class == StepErrorClass::Budget,
+            "{step}: {error}"
+        );
+        assert_eq!(outcome.step("after").unwrap().not_run, Some(NotRun::BudgetExceeded), "{step}");
+        let agents = sim
+            .started
+            .iter()
+            .filter(|key| !key.contains('~') && !matches!(key.as_str(), "run/s@1" | "run/s[0]/i@1"));
+        assert_eq!(agents.count(), 1, "{step}: {:?}", sim.started);
+    }
+}
+
+/// A limit of nothing leaves what costs nothing.
+#[test]
+fn where_nothing_may_be_spent_free_work_is_done() {
+    let max_usd = Some(MoneyLimit { usd: 0.0, set_by: "`the purse`" });
+    let run = |usd: f64| {
+        let workflow = document("name: w\noptions: {maxConcurrency: 1}\nsteps:\n  - {id: a}\n  - {id: b}\n");
+        let spec = RunSpec::new(workflow, "run", JsonText::of(&json!({})));
+        let spec = RunSpec { limits: RunLimits { max_usd, ..RunLimits::default() }, ..spec };
+        Sim::with(spec).run(&mut |_, _| {
+            let spent = crate::sim::spent(1, usd);
+            tenon_flow::StepOutcome::Completed(tenon_flow::StepOutput { spent, ..crate::sim::output("") })
+        })
+    };
+    assert_eq!(run(0.0).0.status, WorkflowStatus::Completed);
+    let (outcome, _) = run(0.00002);
+    assert_eq!(statuses(&outcome), ["a: completed", "b: cancelled"]);
+    let message = outcome.error.unwrap().message;
+    assert_eq!(
+        message,
+        "the run has used $0.000020 of the $0 it may spend, and steps are left (`the purse`)"
+    );
 }
 
 #[test]
 fn the_time_that_a_caller_gives_is_a_budget() {
     let workflow = document("name: w\nsteps:\n  - {id: a}\n");
     let spec = RunSpec {
-        limits: RunLimits { wall_time_ms: Some(1500), ..RunLimits::default() },
+        limits: RunLimits {
+            wall_time: Some(WallTime { ms: 1500, set_by: "`the clock`" }),
+            ..RunLimits::default()
+        },
         ..RunSpec::new(workflow, "run", JsonText::of(&json!({})))
     };
     let mut sim = Sim::with(spec);
     sim.elapse("run@1~limit");
     sim.stop_cancelled();
     assert_eq!(sim.outcome().status, WorkflowStatus::BudgetExceeded);
-    assert!(sim.outcome().error.as_ref().unwrap().message.contains("after 1.5s"));
+    let error = sim.outcome().error.as_ref().unwrap();
+    assert_eq!(error.message, "the run was not done after 1.5s, the most it may take (`the clock`)");
+    assert_eq!(error.hint.as_deref(), Some("raise `the clock`"));
 }

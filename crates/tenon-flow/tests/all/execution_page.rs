@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tenon_flow::{
-    DEFAULT_MAX_CONCURRENCY, MAX_INCLUDE_DEPTH, MAX_ITEMS_AT_A_TIME, StepError, StepErrorClass, StepOutcome,
-    StepOutput, WorkflowOutcome,
+    DEFAULT_MAX_CONCURRENCY, MAX_INCLUDE_DEPTH, MAX_ITEMS_AT_A_TIME, Purpose, StepError, StepErrorClass,
+    StepOutcome, StepOutput, WorkflowOutcome,
 };
 
-use crate::documents::document;
+use crate::documents::{document, document_with};
 use crate::sim::{Sim, failed, said, statuses, submitted};
 
 fn page() -> String {
@@ -71,6 +71,73 @@ fn the_examples_do_what_the_page_says() {
     assert_eq!(sim.started, ["run/list@1", "run/check[0]/probe@1", "run/check[0]/judge@1"]);
     let result = outcome.step("check").unwrap().result.as_ref().unwrap().to_value();
     assert_eq!(result["iterations"][0]["item"], "api");
+}
+
+/// F4, from the table: `retries: 2` here and there, and a step that never works.
+#[test]
+fn attempts_do_not_multiply() {
+    let (two, none) = ("retries: 2", "retries: 0");
+    let run = |files: &[(&str, String)], steps: String| {
+        let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let judge = "agents:\n  j: {description: J, resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}}\n";
+        let text = format!("name: w\n{judge}steps:\n  - {steps}\n");
+        let mut tried = 0;
+        let (outcome, _) = Sim::new(document_with(&files, &text)).run(&mut |_, request| {
+            tried += usize::from(request.purpose == Purpose::Work);
+            failed(StepErrorClass::Tool, "no")
+        });
+        assert_eq!(statuses(&outcome), ["s: failed"], "{text}");
+        tried
+    };
+    let inner = |step: &str| ("inner.yaml", format!("name: i\nsteps:\n  - {step}\n"));
+    let outer = ("outer.yaml", format!("name: o\nsteps:\n  - {{id: i, include: inner.yaml, {none}}}\n"));
+    let one = |own: &str| inner(&format!("{{id: x, {own}}}"));
+    let include = |own: &str| format!("{{id: s, include: inner.yaml, {own}}}");
+    let body =
+        |own: &str, kind: &str, steps: &str| format!("{{id: s, {own}, loop: {{{kind}, steps: [{steps}]}}}}");
+    let (repeat, each) = ("maxIterations: 4, until: 'false'", "forEach: [1]");
+    let rows = table("`retries: 2` of");
+    assert_eq!(rows.len(), 8);
+    for row in rows {
+        let tried: Vec<usize> = match row[0].as_str() {
+            "the step" => vec![run(&[], format!("{{id: s, {two}}}"))],
+            "a loop, whose body is one agent or several steps" => vec![
+                run(&[], format!("{{id: s, {two}, loop: {{{repeat}}}}}")),
+                run(&[], format!("{{id: s, {two}, loop: {{{each}}}}}")),
+                run(&[], format!("{{id: s, {two}, loop: {{maxIterations: 4, untilAgent: j}}}}")),
+                run(&[], body(two, repeat, "{id: x}")),
+                run(&[], body(two, each, "{id: x}, {id: y, dependsOn: [x]}")),
+            ],
+            "a loop and a step in its body" => {
+                vec![
+                    run(&[], body(two, repeat, "{id: x, retries: 2}")),
+                    run(&[], body(two, each, "{id: x, retries: 2}")),
+                ]
+            }
+            "an include" => vec![run(&[one(none)], include(two))],
+            "an include and a step in it" => vec![run(&[one(two)], include(two))],
+            "an include and a step of an include in it" => {
+                vec![run(&[one(two), outer.clone()], "{id: s, include: outer.yaml, retries: 2}".into())]
+            }
+            "an include and a loop in it" => vec![
+                run(&[inner("{id: x, retries: 2, loop: {forEach: [1]}}")], include(two)),
+                run(&[inner("{id: x, retries: 2, loop: {maxIterations: 4, until: 'false'}}")], include(two)),
+                run(&[inner("{id: x, retries: 2, loop: {forEach: [1], steps: [{id: y}]}}")], include(two)),
+                run(&[inner("{id: x, loop: {forEach: [1], steps: [{id: y, retries: 2}]}}")], include(two)),
+            ],
+            "a loop, an include in its body, and a step in that" => vec![
+                run(&[one(two)], body(two, each, "{id: i, include: inner.yaml, retries: 2}")),
+                run(&[one(none)], body(two, repeat, "{id: i, include: inner.yaml, retries: 2}")),
+                run(&[one(two)], body(two, repeat, "{id: i, include: inner.yaml}")),
+            ],
+            other => panic!("`{other}`?"),
+        };
+        let wanted: usize = row[1].strip_suffix(" times").unwrap().parse().unwrap();
+        assert!(tried.iter().all(|tried| *tried == wanted), "{}: {tried:?}", row[0]);
+    }
+    // A step beside it that had no attempts of its own does not bring them back.
+    let two_steps = [("inner.yaml", "name: i\nsteps:\n  - {id: x}\n  - {id: y, retries: 2}\n".to_owned())];
+    assert_eq!(run(&two_steps, include(two)), 4);
 }
 
 #[test]

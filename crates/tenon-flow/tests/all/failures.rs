@@ -3,7 +3,7 @@
 use serde_json::json;
 use tenon_flow::{NotRun, Notice, StepErrorClass, StepStatus, WorkflowStatus};
 
-use crate::documents::document;
+use crate::documents::{document, document_with};
 use crate::sim::{Sim, failed, said, statuses, submitted};
 
 /// `a` fails; `b` depends on it, `c` on `b`, `d` on nothing.
@@ -119,6 +119,72 @@ fn conditions() {
             _ => assert_eq!(outcome.step("c").unwrap().status, StepStatus::Completed, "{condition}"),
         }
     }
+}
+
+const INNER: &[(&str, &str)] = &[
+    ("inner.yaml", "name: i\nsteps:\n  - {id: x}\n"),
+    ("half.yaml", "name: h\nsteps:\n  - {id: x, condition: 'false'}\n  - {id: y, dependsOn: [x]}\n"),
+    ("none.yaml", "name: n\nsteps:\n  - {id: x, condition: 'false'}\n"),
+];
+
+/// Strategies × kinds of steps × retries: what comes after a failure never runs, whatever it was and however often it was tried.
+#[test]
+fn what_depends_on_a_failure_is_left_out_whatever_it_is() {
+    let bodies = [
+        "",
+        ", loop: {maxIterations: 2, until: 'false'}",
+        ", loop: {maxIterations: 1, steps: [{id: i, include: inner.yaml}]}",
+        ", loop: {forEach: [1, 2], maxConcurrency: 1}",
+        ", loop: {forEach: [1], steps: [{id: x}]}",
+        ", include: inner.yaml",
+    ];
+    for (strategy, left) in [("cascade", "cancelled"), ("skip-dependents", "skipped"), ("abort", "cancelled")]
+    {
+        for (body, retries) in bodies.iter().flat_map(|body| [(body, 0), (body, 2)]) {
+            let text = format!(
+                "name: w\noptions: {{onStepFailure: {strategy}}}\nsteps:\n  - {{id: a, retries: {retries}{body}}}\n  \
+                 - {{id: never, condition: 'false', dependsOn: [a]}}\n  - {{id: in, include: inner.yaml, dependsOn: [a]}}\n  \
+                 - {{id: each, loop: {{forEach: [1]}}, dependsOn: [in], retries: 2}}\n"
+            );
+            let mut tried = 0;
+            let (outcome, _) = Sim::new(document_with(INNER, &text)).run(&mut |_, _| {
+                tried += 1;
+                failed(StepErrorClass::Tool, "no")
+            });
+            let wanted = ["a: failed".to_owned()].into_iter();
+            let wanted: Vec<String> =
+                wanted.chain(["never", "in", "each"].map(|id| format!("{id}: {left}"))).collect();
+            assert_eq!((statuses(&outcome), tried), (wanted, 1 + retries), "{text}");
+            assert_eq!(outcome.status, WorkflowStatus::Failed, "{text}");
+        }
+    }
+}
+
+/// A step that is skipped by its condition holds up nothing: not a loop, not an include, and not what is inside them.
+#[test]
+fn what_depends_on_a_skipped_step_runs_whatever_it_is() {
+    let workflow = document_with(
+        INNER,
+        "name: w\nsteps:\n  - {id: a, condition: 'false'}\n  \
+         - {id: each, dependsOn: [a], loop: {forEach: [1], steps: [{id: s, condition: index > 0}, {id: t, dependsOn: [s]}]}}\n  \
+         - {id: again, dependsOn: [a], loop: {maxIterations: 2, steps: [{id: s, condition: iteration > 0}]}}\n  \
+         - {id: half, dependsOn: [each], include: half.yaml}\n  - {id: none, dependsOn: [half], include: none.yaml}\n  \
+         - {id: end, dependsOn: [none, again]}\n",
+    );
+    let mut asked = Vec::new();
+    let (outcome, _) = Sim::new(workflow).run(&mut |key, _| {
+        asked.push(key.step_id());
+        said(&key.step_id())
+    });
+    let ran = ["each", "again", "half", "none", "end"].map(|id| format!("{id}: completed"));
+    assert_eq!(statuses(&outcome), [vec!["a: skipped".to_owned()], ran.to_vec()].concat());
+    asked.sort();
+    assert_eq!(asked, ["again.1.s", "each[0].t", "end", "half.y"]);
+    let none = outcome.step("none").unwrap();
+    assert_eq!(
+        (none.content.as_str(), none.result.as_ref().unwrap().to_value()),
+        ("", json!({"innerSteps": {"none.x": {"content": "", "status": "skipped"}}}))
+    );
 }
 
 #[test]

@@ -229,6 +229,6 @@ fn cumulative_output_is_that_of_all_items() {
     let record = outcome.step("l").unwrap();
     assert_eq!(
         (record.content.as_str(), record.shown),
-        ("## Item 0\nof l[0]\n\n## Item 1\nof l[1]", Shown::Whole)
+        ("## Item 1\nof l[0]\n\n## Item 2\nof l[1]", Shown::Whole)
     );
 }

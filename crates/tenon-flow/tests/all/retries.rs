@@ -84,7 +84,8 @@ fn a_time_limit_covers_all_attempts_and_the_pauses_between_them() {
     let record = sim.outcome().step("a").unwrap();
     let error = record.error.as_ref().unwrap();
     assert_eq!((record.status, error.class), (StepStatus::Failed, StepErrorClass::Timeout));
-    assert!(error.message.contains("30s"), "{}", error.message);
+    assert_eq!(error.message, "not done after 30s, its `timeout`");
+    assert_eq!(error.hint.as_deref(), Some("raise `timeout` of the step"));
     assert_eq!(record.spent.usage.total, 2, "what was used is counted");
 
     // In a pause.
@@ -126,7 +127,32 @@ fn the_workflow_s_limit_ends_everything() {
     let outcome = sim.outcome();
     assert_eq!(outcome.status, WorkflowStatus::Partial);
     assert_eq!(outcome.error.as_ref().unwrap().class, StepErrorClass::Timeout);
-    assert!(outcome.error.as_ref().unwrap().message.contains("1h"));
+    let error = outcome.error.as_ref().unwrap();
+    assert_eq!(error.message, "the workflow was not done after 1h, its `options.timeout`");
+    assert_eq!(error.hint.as_deref(), Some("raise `options.timeout` of the document"));
+}
+
+/// Whatever is an agent's run is under `stepTimeout`, and says so when it is late.
+#[test]
+fn a_limit_of_all_steps_is_named_where_it_applied() {
+    let judge = "agents:\n  j: {description: J, resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}}\n";
+    for (step, key) in [
+        ("{id: a}", "run/a@1"),
+        ("{id: a, loop: {forEach: [1]}}", "run/a[0]@1"),
+        ("{id: a, loop: {maxIterations: 1}}", "run/a#0@1"),
+        ("{id: a, loop: {forEach: [1], steps: [{id: i}]}}", "run/a[0]/i@1"),
+    ] {
+        let mut sim = Sim::new(document(&format!(
+            "name: w\n{judge}options: {{stepTimeout: 90s}}\nsteps:\n  - {step}\n"
+        )));
+        sim.elapse(&format!("{key}~timeout"));
+        sim.stop_cancelled();
+        let error = sim.outcome().step("a").unwrap().error.clone().unwrap();
+        let said = "not done after 1m30s, the `options.stepTimeout` of the document";
+        assert!(error.message.ends_with(said), "{step}: {}", error.message);
+        let hint = "raise `options.stepTimeout`, or give the step a `timeout` of its own";
+        assert_eq!(error.hint.as_deref(), Some(hint), "{step}");
+    }
 }
 
 /// F4: one limit for all iterations, and for all items.

@@ -1,0 +1,140 @@
+//! What the agents of a workflow may use: lists, older names, what is denied, helpers.
+
+use tenon_testkit::{Server, json, reply};
+
+use super::flow_run::{at, flow, step};
+
+fn with_tools(lists: &str) -> String {
+    format!(
+        "name: n\nagents:\n  a: {{ description: A., {lists} }}\nsteps:\n  - {{ id: s, agent: a, instructions: Go. }}\n"
+    )
+}
+
+#[test]
+fn lists_of_tools_restrict_and_version_1_names_are_ours() {
+    let table: &[(&str, &[&str])] = &[
+        ("tools: [read, glob]", &["read_file", "glob"]),
+        (
+            "tools: [bash, read, write, grep]",
+            &["read_file", "grep_search", "write_file", "run_shell_command"],
+        ),
+        ("tools: [read, glob], disallowedTools: [glob]", &["read_file"]),
+        ("tools: []", &[]),
+    ];
+    for (lists, offered) in table {
+        let server = Server::start([at("Go.").text("done")]);
+        flow(&server, &with_tools(lists)).arg("--yolo").run().assert_code(0);
+        assert_eq!(server.request(0).tool_names(), *offered, "{lists}");
+    }
+    let server = Server::start([at("Go.").text("done")]);
+    flow(&server, &with_tools("disallowedTools: [bash]")).run().assert_code(0);
+    let names = server.request(0).tool_names().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert!(names.contains(&"read_file".to_owned()) && !names.contains(&"run_shell_command".to_owned()));
+    assert!(!names.contains(&"agent".to_owned()), "helpers are for those who ask: {names:?}");
+}
+
+#[test]
+fn a_model_may_call_tools_by_their_version_1_names() {
+    let server = Server::start([
+        at("Go.")
+            .call("c1", "bash", json!({"command": "echo out-of-$PWD; sleep 0", "timeout_seconds": 20}))
+            .call("c2", "write", json!({"path": "new.txt", "content": "a.b\nacb\n"}))
+            .call("c3", "read", json!({"path": "new.txt"}))
+            .call("c4", "grep", json!({"pattern": "a.b", "path": "."})),
+        at("Go.").text("done"),
+    ]);
+    let run = flow(&server, &with_tools("tools: [bash, read, write, grep]")).arg("--yolo").run();
+    run.assert_code(0);
+    let last = server.request(1);
+    assert!(last.tool_result("c1").contains("out-of-"), "{}", last.tool_result("c1"));
+    assert_eq!(run.read("new.txt"), "a.b\nacb\n");
+    assert!(last.tool_result("c3").contains("acb"), "{}", last.tool_result("c3"));
+    let found = last.tool_result("c4");
+    assert!(found.contains("a.b") && !found.contains("acb"), "plain text is not an expression: {found}");
+}
+
+#[test]
+fn a_declared_tool_that_is_denied_is_refused_before_the_first_request() {
+    let table = [
+        (
+            "tools: [bash]",
+            &[][..],
+            "the step `s` lists the tool `bash`, and `run_shell_command` runs commands, which `default` mode allows only with approval",
+            "`--allowed-tools run_shell_command` or `--approval-mode yolo` allows it",
+        ),
+        (
+            "tools: [write]",
+            &["--approval-mode", "plan"],
+            "the step `s` lists the tool `write`, and `plan` mode only reads, and `write_file` does more",
+            "`--approval-mode auto-edit` allows it",
+        ),
+        (
+            "tools: [read_file]",
+            &["--exclude-tools", "read_file"],
+            "the step `s` lists the tool `read_file`, and `read_file` is denied by a rule",
+            "take `read_file` out of `--exclude-tools` or `permissions.deny`",
+        ),
+    ];
+    for (lists, flags, message, hint) in table {
+        let server = Server::start([]);
+        let run = flow(&server, &with_tools(lists)).args(flags).args(["-q", "-o", "json"]).run();
+        run.assert_code(42);
+        assert_eq!(run.json()["error"], json!({"class": "input", "message": message, "hint": hint}), "{run}");
+        assert_eq!(run.stderr, format!("error[input]: {message}\nhint: {hint}\n"));
+        assert!(server.requests().is_empty());
+    }
+    // Everything that cannot be used, step by step.
+    let server = Server::start([]);
+    let document = "name: n\nagents:\n  a: { description: A., tools: [bash, read, write] }\n  b: { description: B., tools: [write] }\nsteps:\n  - { id: s, agent: a }\n  - { id: t, agent: b }\n";
+    let run = flow(&server, document).args(["-q", "-o", "json"]).run();
+    run.assert_code(42);
+    let changes = "changes files, which `default` mode allows only with approval";
+    assert_eq!(
+        run.json()["error"]["message"],
+        format!(
+            "the step `s` lists the tool `bash`, and `run_shell_command` runs commands, which `default` mode allows only with approval; \
+             it also lists `write`, and `write_file` {changes}; the step `t` lists the tool `write`, and `write_file` {changes}"
+        ),
+        "{run}"
+    );
+    for flags in [&["--yolo"][..], &["--allowed-tools", "Bash(git *)"], &["--allowed-tools", "bash"]] {
+        let server = Server::start([at("Go.").text("done")]);
+        flow(&server, &with_tools("tools: [bash]")).args(flags).run().assert_code(0);
+    }
+}
+
+#[test]
+fn a_tool_that_cannot_write_fails_the_call_and_not_the_step() {
+    let server = Server::start([
+        at("Go.").call("c", "write_file", json!({"file_path": "/proc/self/x", "content": "x"})),
+        at("Go.").text("I could not write."),
+    ]);
+    let run = flow(&server, &with_tools("maxTurns: 5")).arg("--yolo").run();
+    assert_eq!(run.assert_code(0).stdout, "I could not write.\n");
+}
+
+#[test]
+fn denied_calls_are_told_to_the_model_or_fail_the_step() {
+    let script = || {
+        [at("Go.").call("c", "run_shell_command", json!({"command": "true"})), at("Go.").text("went without")]
+    };
+    let server = Server::start(script());
+    let run = flow(&server, &with_tools("maxTurns: 5")).run();
+    assert_eq!(run.assert_code(0).stdout, "went without\n");
+    assert!(run.stderr.contains("step s: `run_shell_command` was denied"), "{run}");
+    let server = Server::start(script());
+    let run = flow(&server, &with_tools("maxTurns: 5")).args(["--fail-on-denied", "-o", "json"]).run();
+    assert_eq!(step(&run.assert_code(1).json(), "s")["error"]["class"], "tool", "{run}");
+}
+
+#[test]
+fn agents_that_ask_for_helpers_get_them() {
+    let server = Server::start([
+        at("Go.").call("c", "agent", json!({"description": "help", "prompt": "Help me."})),
+        reply().when(|body| body["messages"][1]["content"] == "Help me.").text("Helped."),
+        at("Go.").text("done"),
+    ]);
+    let run = flow(&server, &with_tools("tools: [read, agent]")).run();
+    assert_eq!(run.assert_code(0).stdout, "done\n");
+    assert_eq!(server.request(2).tool_result("c"), "Helped.");
+}
