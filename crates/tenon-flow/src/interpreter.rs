@@ -219,8 +219,8 @@ impl Interpreter {
         let mut asks = Asks::new(&spec, completion.at, &mut actions, Ends::of(self.stopped.as_ref()));
         if let Some(output) = completion.outcome.output() {
             self.spent.add(&output.spent);
-            // Known before anything else is started.
-            asks.exhausted = ending::used_up(&spec, &self.spent);
+            // Known before anything else is started. A run that is being stopped ends for its first reason.
+            asks.exhausted = ending::used_up(&spec, &self.spent).filter(|_| self.stopped.is_none());
         }
         if self.timeout.as_mut().is_some_and(|timeout| timeout.fires(completion)) {
             self.halt(StopReason::Timeout, &mut asks);

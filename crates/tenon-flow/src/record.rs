@@ -34,6 +34,11 @@ impl JsonText {
         JsonText(Arc::from(RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())))
     }
 
+    /// As a type of the caller's: what a schema promised need not be asked for again, field by field.
+    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.as_str())
+    }
+
     pub fn to_value(&self) -> Value {
         // A `RawValue` is valid JSON, so this is the value and never the fallback.
         serde_json::from_str(self.as_str()).unwrap_or(Value::Null)

@@ -21,9 +21,9 @@ use crate::past::Past;
 use crate::retell::{Listener, retell};
 use crate::traced::Traced;
 use crate::{
-    AgentSteps, Coordination, FlowSink, JsonText, LoadedWorkflow, ModelWish, NoLog, Notice, Report, RunSpec,
-    StepKey, StepLog, StepModels, StepParts, StepRequest, StepRunner, WorkflowOutcome, WorkflowStatus,
-    coordinator, run_locally, step_events, with_defaults,
+    AgentSteps, Coordination, FlowSink, JsonText, LoadedWorkflow, ModelWish, NoLog, Notice, Report,
+    RunLimits, RunSpec, StepKey, StepLog, StepModels, StepParts, StepRequest, StepRunner, WorkflowOutcome,
+    WorkflowStatus, coordinator, run_locally, step_events, with_defaults,
 };
 
 /// The share of a model's context that may fill before older turns are summed up.
@@ -132,6 +132,7 @@ pub struct FlowRun {
     permissions: PermissionOptions,
     models: Option<Arc<dyn StepModels>>,
     budget: Arc<dyn Budget>,
+    limits: RunLimits,
     sink: Arc<dyn FlowSink>,
     log: Arc<dyn StepLog>,
     stop: StopRun,
@@ -170,6 +171,7 @@ impl FlowRun {
             permissions: PermissionOptions::default(),
             models: None,
             budget: Arc::new(NoBudget),
+            limits: RunLimits::default(),
             sink: Arc::new(NoFlowSink),
             log: Arc::new(NoLog),
             stop: StopRun::default(),
@@ -215,6 +217,13 @@ impl FlowRun {
     #[must_use]
     pub fn budget(mut self, budget: Arc<dyn Budget>) -> FlowRun {
         self.budget = budget;
+        self
+    }
+
+    /// Time, money and steps at once, for the whole run. What the document says itself holds too.
+    #[must_use]
+    pub fn limits(mut self, limits: RunLimits) -> FlowRun {
+        self.limits = limits;
         self
     }
 
@@ -283,7 +292,8 @@ impl FlowRun {
             coordination: self.coordination,
         };
         let events = Arc::new(FlowEmitter::new(&self.run_id, self.sink));
-        let spec = RunSpec::new(self.workflow, &self.run_id, inputs);
+        let mut spec = RunSpec::new(self.workflow, &self.run_id, inputs);
+        spec.limits = self.limits;
         Ok(run(spec, parts, events, self.log, self.stop).await)
     }
 }

@@ -10,8 +10,8 @@ use tenon_core::{
     Request, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec,
 };
 use tenon_flow::{
-    CannotRun, FlowEvent, FlowRun, FlowSink, JsonText, LoadOptions, LoadedWorkflow, StepStatus, StopRun,
-    WorkflowStatus, events_schema, load,
+    CannotRun, FlowEvent, FlowRun, FlowSink, JsonText, LoadOptions, LoadedWorkflow, RunLimits, StepStatus,
+    StopRun, WallTime, WorkflowStatus, events_schema, load,
 };
 use tenon_tools::PermissionOptions;
 
@@ -137,6 +137,39 @@ fn a_callers_model_tools_inputs_and_listener() {
     let heard = heard.0.lock().unwrap();
     assert_eq!((heard[0]["type"].as_str(), heard[0]["run_id"].as_str()), (Some("plan_ready"), Some("mine")));
     assert_eq!(heard.last().unwrap()["data"]["steps"]["test"]["result"], json!({"passed": true}));
+}
+
+/// What a program does with a run: it goes on on another thread, its result is a type of the program's, and it has limits.
+#[test]
+fn a_run_can_be_spawned_read_as_a_type_and_limited() {
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Tests {
+        passed: bool,
+    }
+    let (tool, _) = note(ToolKind::Read);
+    let start = FlowRun::new(workflow(TESTED), tests(), "m")
+        .inputs(JsonText::of(&json!({"what": "it"})))
+        .tools(vec![tool]);
+    let outcome = run(async { tokio::spawn(start.run()).await.unwrap() }).unwrap();
+    let result = outcome.step("test").unwrap().result.as_ref().unwrap();
+    assert_eq!(result.parse::<Tests>().unwrap(), Tests { passed: true });
+    assert!(result.parse::<Vec<String>>().is_err() && outcome.step("nobody").is_none());
+    let document = "name: n\nsteps:\n  - { id: a, instructions: A. }\n";
+    let limits =
+        RunLimits { wall_time: Some(WallTime { ms: 1, set_by: "`our own`" }), ..RunLimits::default() };
+    let limited = FlowRun::new(workflow(document), Arc::new(Silent), "m").limits(limits);
+    let outcome = run(limited.run()).unwrap();
+    assert_eq!(outcome.status, WorkflowStatus::BudgetExceeded);
+    assert_eq!(outcome.error.unwrap().hint.as_deref(), Some("raise `our own`"));
+}
+
+/// Never answers.
+struct Silent;
+
+impl ModelClient for Silent {
+    fn stream(&self, _request: Request, _cancel: Cancel) -> DeltaStream {
+        Box::pin(futures_util::stream::pending())
+    }
 }
 
 #[test]
