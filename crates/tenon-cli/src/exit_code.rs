@@ -30,25 +30,28 @@ pub fn exit_code_of(outcome: &Outcome, written: &Written) -> u8 {
 }
 
 /// The exit code of a session: what its turns came to is in their results.
-pub fn exit_code_of_session(
-    closed: &Closed,
-    failed: Option<&Failure>,
-    written: &Written,
-    reporter: Reporter,
-) -> u8 {
+pub fn exit_code_of_session(closed: &Closed, written: &Written, reporter: Reporter) -> u8 {
     let failure = match closed {
         Closed::Failed(failure) => Some(failure),
-        Closed::InOrder => failed,
+        Closed::InOrder => None,
     };
+    let code = failure.map_or(0, Failure::exit_code);
+    if matches!(written, Written::ReaderGone) {
+        // Whoever left knows it; a person who watches may not.
+        reporter.warn("the client stopped reading, so the session ended");
+        return code.max(1);
+    }
     if let Some(failure) = failure {
         reporter.failure(failure);
     }
-    let code = failure.map_or(0, Failure::exit_code);
     match written {
-        Written::All => code,
-        Written::ReaderGone => code.max(1),
+        Written::All | Written::ReaderGone => code,
         Written::Failed(error) => {
-            line(&format!("error[internal]: stdout could not be written: {error}"));
+            let message = format!("stdout could not be written: {error}");
+            // A session that was stopped for this reason has said so.
+            if failure.is_none_or(|failure| failure.message != message) {
+                line(&format!("error[internal]: {message}"));
+            }
             code.max(1)
         }
     }

@@ -207,9 +207,15 @@ impl Plan<'_> {
             self.other_models.iter().filter(|name| !others.contains(name)).cloned().collect::<Vec<_>>(),
         );
         let chosen = model::choose(args, settings, self.here, &started_in, &others)?;
-        let weights = chosen.connections.fetch_weights(args, settings, self.here, self.reporter);
-        if let Some(fetched) = self.stop.cancel().run_until_cancelled(weights).await {
-            fetched?;
+        match self.asked {
+            AskedBy::CommandLine => {
+                let weights = chosen.connections.fetch_weights(args, settings, self.here, self.reporter);
+                if let Some(fetched) = self.stop.cancel().run_until_cancelled(weights).await {
+                    fetched?;
+                }
+            }
+            // It wants an answer to its greeting; the first turn that needs them brings them here.
+            AskedBy::Client => {}
         }
         let embedded = chosen.connections.is_embedded();
         let system = if embedded { of_embedded } else { system };

@@ -194,7 +194,6 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
                 (Err(failure), None)
             }
         };
-        let failed = agent.as_ref().err().cloned();
         let (session, mcp, _temporary) = match ending {
             Some(ending) => (Some(ending.session), Some(ending.mcp), Some(ending.temporary)),
             None => (None, None, None),
@@ -222,7 +221,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
             mcp.stop().await;
         }
         telemetry.finish(reporter).await;
-        return exit_code_of_session(&closed, failed.as_ref(), &written, reporter);
+        return exit_code_of_session(&closed, &written, reporter);
     }
     let mut to_end = None;
     let teller = |command| Teller {
@@ -263,9 +262,10 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
         }
         (Ok(Planned { agent, ending, .. }), None) => {
             to_end = Some(ending);
-            if let Some((command, submitted)) = kit.and_then(|kit| kit.told) {
-                teller(command).tell(&submitted.answer);
-            }
+            let sink = match kit.and_then(|kit| kit.told) {
+                Some((command, submitted)) => teller(command).within(submitted.answer, sink),
+                None => sink,
+            };
             tenon_agent::run(agent, sink).await.outcome
         }
         (Err(failure), None) => {

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tenon_agent::{Agent, Memory};
 use tenon_core::{
-    BoxFut, ErrorClass, Failure, McpServer, Media, Message, Outcome, Part, RunInfo, ToolSpec, TurnRecord,
+    BoxFut, ErrorClass, Failure, McpServer, Media, Message, Outcome, Part, ToolSpec, TurnRecord,
 };
 use tenon_session::{
-    CommandUse, Commanded, Desk, HintSource, Host, ModelNames, Ran, Said, SavedChats, Stats, Submitted,
-    Teller, TypedIn, expand, understand,
+    CommandUse, Commanded, Desk, HintSource, ModelNames, Ran, Said, SavedChats, Stats, Submitted, Teller,
+    TypedIn, expand, understand,
 };
 use tenon_tools::{Mentioned, SessionSource, Workspace};
 use tenon_wire::Replies;
 use tenon_wire::input::{Command, FileData, Hint, InputPart, Turn, TurnOrigin};
 
+use crate::args::RunArgs;
 use crate::command_kit::{Kit, no_payload_of};
 use crate::run;
 use crate::session;
@@ -38,7 +39,7 @@ pub async fn command(host: &mut StreamHost, turn: &Turn, history: &mut Vec<Messa
     let is_contracted = host.live.as_ref().is_ok_and(|live| live.agent.contract.is_some());
     if is_contracted && commands.is_answered_here(&command) {
         let answer = Err(no_payload_of(&command));
-        return Commanded::Answered { command, answer, info: host.info() };
+        return Commanded::Answered { command, answer };
     }
     match commands.run(&command, &mut SessionDesk { host, history, then: Then::MoreTurns }).await {
         Ran::Submit(submitting) => {
@@ -52,8 +53,8 @@ pub async fn command(host: &mut StreamHost, turn: &Turn, history: &mut Vec<Messa
             }))
         }
         Ran::Compress { instructions } => Commanded::Compress { command, instructions },
-        Ran::Answered(answer) => Commanded::Answered { command, answer: Ok(answer), info: host.info() },
-        Ran::Failed(failure) => Commanded::Answered { command, answer: Err(failure), info: host.info() },
+        Ran::Answered(answer) => Commanded::Answered { command, answer: Ok(answer) },
+        Ran::Failed(failure) => Commanded::Answered { command, answer: Err(failure) },
     }
 }
 
@@ -161,7 +162,8 @@ pub async fn answer_once(mut host: StreamHost, command: Command, teller: Teller)
             Err(failure) => Err(failure.clone()),
         },
     };
-    teller.answered(answer, host.info().map(|info| *info))
+    let info = host.live.as_ref().ok().map(|live| live.agent.info.clone());
+    teller.answered(answer, info)
 }
 
 struct SessionDesk<'a> {
@@ -181,10 +183,6 @@ enum Then {
 impl StreamHost {
     fn shared(&self) -> Result<&Agent, Failure> {
         self.live.as_ref().map(|live| &live.agent).map_err(|failure| failure.clone())
-    }
-
-    fn info(&self) -> Option<Box<RunInfo>> {
-        self.live.as_ref().ok().map(|live| Box::new(live.agent.info.clone()))
     }
 
     pub(crate) fn command_names(&self) -> Vec<String> {
@@ -263,7 +261,9 @@ impl Desk for SessionDesk<'_> {
                 Failure::new(ErrorClass::Input, message).hint(format!("`--model {name}` asks this one"))
             );
         }
-        self.host.set_model(Some(name))
+        let args = RunArgs { model: Some(name.to_owned()), ..self.host.args.clone() };
+        self.host.rebuild(args)?;
+        Ok(self.host.shared()?.info.model.clone())
     }
 
     fn tools(&self) -> Result<Vec<Arc<ToolSpec>>, Failure> {
@@ -276,14 +276,14 @@ impl Desk for SessionDesk<'_> {
     }
 
     fn stats(&self) -> Result<Stats, Failure> {
-        let agent = self.host.shared()?;
+        let (agent, spent) = (self.host.shared()?, self.host.spent());
         Ok(Stats {
             session_id: agent.info.session_id,
             model: agent.info.model.clone(),
             turns_before: self.host.turns_before,
-            turns: self.host.turns,
-            used: self.host.used,
-            cost_usd: self.host.cost_usd,
+            turns: spent.turns,
+            used: spent.used,
+            cost_usd: spent.cost_usd,
             context_tokens: tenon_agent::estimate_tokens(
                 &agent.system,
                 &agent.registry.specs(),

@@ -1,12 +1,13 @@
 //! What a client asks of the session while it goes on: what there is, what it costs, and changes to servers and
-//! tasks. What it sets up when it begins is in `stream_initialize.rs`; turns and interruptions are the session's.
+//! tasks. What it sets up when it begins is in `stream_initialize.rs`, what it changes for later turns in
+//! `stream_changes.rs`; turns and interruptions are the session's.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tenon_agent::Memory;
 use tenon_config::{Place, model_facts};
-use tenon_core::{Effort, ErrorClass, Failure, McpStatus, Message, Reasoning, ToolSpec};
+use tenon_core::{ErrorClass, Failure, McpStatus, Message, ToolSpec};
 use tenon_session::Answer;
 use tenon_tools::{McpReport, StoppedBy};
 use tenon_wire::input::ControlRequest;
@@ -17,7 +18,7 @@ use crate::stream_session::{Live, StreamHost};
 
 impl StreamHost {
     pub(crate) fn answer(&mut self, request: &ControlRequest, history: &[Message]) -> Answer {
-        let usage = self.usage();
+        let usage = self.spent().told();
         let models = self.available_models();
         let memory = self.memory_files();
         let commands = self.command_names();
@@ -63,49 +64,17 @@ impl StreamHost {
                     Ok(json!({ "subtype": "promote_task", "task_id": task_id }))
                 }))
             }
-            ControlRequest::SetEffort { effort } => {
-                let effort = Effort::parse(effort);
-                let effort = effort.map_err(|error| Failure::new(ErrorClass::Input, error.to_string()));
-                effort
-                    .map(|effort| {
-                        let mut answer = live.set_effort(effort);
-                        answer["subtype"] = json!("set_effort");
-                        answer
-                    })
-                    .into()
-            }
             // Answered by the session itself.
             ControlRequest::Initialize(_)
             | ControlRequest::Interrupt
             | ControlRequest::ContinueLastTurn
             | ControlRequest::SetModel { .. }
+            | ControlRequest::SetEffort { .. }
             | ControlRequest::SetPermissionMode { .. }
             | ControlRequest::Unknown { .. } => {
                 Err(Failure::new(ErrorClass::Internal, "the request is not one of the host's")).into()
             }
         }
-    }
-
-    /// What this process has used: nobody here knows of others.
-    fn usage(&self) -> Value {
-        let used = self.used;
-        let models: Map<String, Value> = self
-            .by_model
-            .iter()
-            .map(|(name, model)| {
-                let told = json!({
-                    "requests": model.requests, "errors": model.errors,
-                    "input_tokens": model.usage.input, "output_tokens": model.usage.output,
-                    "cache_read_tokens": model.usage.cache_read, "cost_usd": model.cost.usd(),
-                });
-                (name.clone(), told)
-            })
-            .collect();
-        json!({
-            "subtype": "get_usage_info", "range": "process", "turns": self.turns,
-            "input_tokens": used.input, "output_tokens": used.output, "total_tokens": used.total,
-            "cache_read_tokens": used.cache_read, "total_cost_usd": self.cost_usd, "models": models,
-        })
     }
 
     /// Standing instructions, and how much of the context each takes.
@@ -118,7 +87,7 @@ impl StreamHost {
     /// The model that is asked, those that take its place, and those that the settings name.
     fn available_models(&self) -> Vec<Value> {
         let Ok(live) = &self.live else { return Vec::new() };
-        let current = live.agent.info.model.clone();
+        let current = self.coming_model().unwrap_or(&live.agent.info.model).to_owned();
         let mut names = vec![current.clone()];
         names.extend(self.args.fallback_model.iter().cloned());
         names.extend(self.known_models());
@@ -138,23 +107,6 @@ impl StreamHost {
             }));
         }
         models
-    }
-}
-
-impl Live {
-    /// From the next turn on, if the model can be told. What came of it, as clients read it.
-    pub(crate) fn set_effort(&mut self, effort: Effort) -> Value {
-        let reasoning = Reasoning { effort: Some(effort), ..self.agent.reasoning };
-        match self.parts.connections.can_be_told(reasoning) {
-            Ok(()) => {
-                self.agent.reasoning = reasoning;
-                self.offer_helpers();
-                json!({ "effort": effort.name(), "applied": true, "override": null })
-            }
-            Err(failure) => {
-                json!({ "effort": effort.name(), "applied": false, "override": null, "reason": failure.message })
-            }
-        }
     }
 }
 

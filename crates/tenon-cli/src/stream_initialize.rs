@@ -20,10 +20,14 @@ impl StreamHost {
     pub(crate) fn set_up(&mut self, wanted: &Initialize) -> Result<Value, Failure> {
         let effort = wanted.effort.as_deref().map(Effort::parse).transpose();
         let effort = effort.map_err(|error| refused(format!("`effort` of `initialize`: {error}")))?;
-        let rules = wanted.hooks.iter().map(hook_rule).collect::<Result<Vec<_>, _>>()?;
+        let limit = wanted.timeouts.hook_callback.map(Duration::from_millis);
+        let rules = wanted.hooks.iter().map(|hook| hook_rule(hook, limit)).collect::<Result<Vec<_>, _>>()?;
         let agents = read_client_agents(&wanted.agents)
             .map_err(|why| refused(format!("`agents` of `initialize`: {why}")))?;
         let (servers, mut warnings) = self.servers_of_client(wanted)?;
+        let unknown = wanted.timeouts.unknown.iter();
+        warnings
+            .extend(unknown.map(|name| format!("`timeout.{name}` of `initialize` says nothing to tenon")));
         // A failed start is told with every turn; the client is answered all the same.
         let Ok(live) = self.live() else { return Ok(json!({ "subtype": "initialize" })) };
         if !rules.is_empty() {
@@ -114,14 +118,15 @@ fn refused(message: impl Into<String>) -> Failure {
     Failure::new(ErrorClass::Input, message)
 }
 
-fn hook_rule(hook: &ClientHook) -> Result<HookRule, Failure> {
+/// `limit` is for hooks that have none of their own.
+fn hook_rule(hook: &ClientHook, limit: Option<Duration>) -> Result<HookRule, Failure> {
     let event = HookEvent::parse(&hook.event).ok_or_else(|| {
         refused(format!("`hooks` of `initialize`: nothing here is called `{}`", hook.event))
     })?;
     let called = |callback_id: &String| Hook {
         run: HookRun::Client {
             callback_id: callback_id.clone(),
-            timeout: hook.timeout_secs.map(Duration::from_secs),
+            timeout: hook.timeout_secs.map(Duration::from_secs).or(limit),
         },
         name: None,
         status_message: None,

@@ -5,9 +5,10 @@
 //! requests with what there is, and each of its turns with the failure.
 //!
 //! What a client sets up when it begins is in `stream_initialize.rs`, what it asks for later in
-//! `stream_control.rs`, how it changes to another session in `stream_sessions.rs`.
+//! `stream_control.rs`, what it changes for later turns in `stream_changes.rs`, how it changes to another session in
+//! `stream_sessions.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,12 +16,12 @@ use serde_json::Value;
 use tenon_agent::{Agent, Background, OwnTools, SessionEnd, Stop, Subagents};
 use tenon_config::{AgentFile, Settings, Surroundings};
 use tenon_core::{
-    ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, Id, IdSource, Message, ModelMetrics, Outcome, Part,
-    Role, Sampling, Secrets, Usage,
+    ApprovalMode, BoxFut, ErrorClass, EventSink, Failure, Id, IdSource, Message, Outcome, Part, Role,
+    RunInfo, Sampling, SandboxState, Secrets,
 };
 use tenon_session::{
-    Answer, Closed, Commanded, Conversation, Deadlines, Hints, Host, Incoming, Later, Lines, Mirror, Peer,
-    Session, TurnIds,
+    Answer, Closed, Commanded, Conversation, Deadlines, GettingReady, Hints, Host, Incoming, Later, Lines,
+    Mirror, Peer, Prepared, Queue, Session, TurnIds,
 };
 use tenon_wire::input::{
     ControlRequest, FileData, Hint, Initialize, InputPart, RequestOptions, Turn, TurnOrigin,
@@ -32,7 +33,10 @@ use crate::args::RunArgs;
 use crate::command_kit::Kit;
 use crate::mcp::Mcp;
 use crate::model::Connections;
+use crate::plan::VERSION;
 use crate::stderr::Reporter;
+use crate::stream_changes::{Ahead, Change};
+use crate::stream_usage::Spent;
 use crate::{model, session, stream_commands, subagents};
 
 /// What the client is asked and answered by.
@@ -89,7 +93,7 @@ pub async fn run(
     let mut host = StreamHost::new(common);
     host.hints = Some(Hints::new(Arc::clone(&lines)));
     let mut history = Vec::new();
-    let mut queue = std::collections::VecDeque::new();
+    let mut first_turn = None;
     if let Ok(Live { agent, .. }) = &mut host.live {
         agent.session_end = SessionEnd::Later;
         history = std::mem::take(&mut agent.history);
@@ -100,11 +104,11 @@ pub async fn run(
             // What stands in a file nobody typed, so it is never a command.
             let is_read = host.args.prompt.is_none() && host.args.prompt_file.is_some();
             let origin = if is_read { TurnOrigin::System } else { TurnOrigin::User };
-            queue.push_back(Turn { parts, origin, ..Turn::default() });
+            first_turn = Some(Turn { parts, origin, ..Turn::default() });
         }
     }
     let later = Later::new(Arc::clone(&lines));
-    let turn_ids = TurnIds::default();
+    let (turn_ids, queue) = (TurnIds::default(), Queue::with_first(first_turn));
     let session =
         Session { host, peer, lines, sink, replies, ids, history, queue, shutdown, later, turn_ids };
     session.drive(first, input, stop).await
@@ -115,17 +119,16 @@ pub(crate) struct StreamHost {
     /// As the process was started, but for the model, which a client may change.
     pub(crate) args: RunArgs,
     /// What the flag said at the start.
-    first_model: Option<String>,
+    pub(crate) first_model: Option<String>,
+    /// Changes that wait for turns which were sent before them.
+    pub(crate) ahead: Option<Ahead>,
     pub(crate) settings: Settings,
     pub(crate) here: Surroundings,
     pub(crate) sink: Arc<dyn EventSink>,
     pub(crate) ids: Arc<IdSource>,
     /// Turns of the conversation that this process did not see.
     pub(crate) turns_before: u64,
-    pub(crate) turns: u64,
-    pub(crate) used: Usage,
-    pub(crate) by_model: BTreeMap<String, ModelMetrics>,
-    pub(crate) cost_usd: Option<f64>,
+    spent: HashMap<Id, Spent>,
     pub(crate) record: Record,
     pub(crate) reporter: Reporter,
     pub(crate) mirror: Option<MirrorOf>,
@@ -177,16 +180,20 @@ impl StreamHost {
             here: common.here.clone(),
             sink: common.sink,
             ids: common.ids,
-            turns: 0,
-            used: Usage::default(),
-            by_model: BTreeMap::new(),
-            cost_usd: Some(0.0),
+            ahead: None,
+            spent: HashMap::new(),
             record: common.record,
             reporter: common.reporter,
             mirror: common.mirror,
             kit: common.kit,
             hints: None,
         }
+    }
+
+    /// What the session there is has used.
+    pub(crate) fn spent(&self) -> Spent {
+        let session = self.live.as_ref().ok().map(|live| live.agent.info.session_id);
+        session.and_then(|id| self.spent.get(&id)).cloned().unwrap_or_default()
     }
 
     pub(crate) fn live(&mut self) -> Result<&mut Live, Failure> {
@@ -222,9 +229,9 @@ impl Live {
 }
 
 /// An agent that asks another model.
-struct Changed {
-    agent: Agent,
-    connections: Connections,
+pub(crate) struct Changed {
+    pub(crate) agent: Agent,
+    pub(crate) connections: Connections,
     subagents: Option<Arc<Subagents>>,
     providers: Vec<(String, String)>,
     secrets: Secrets,
@@ -232,7 +239,7 @@ struct Changed {
 }
 
 /// The agent, asking the model that `args` name.
-fn asking(
+pub(crate) fn asking(
     agent: &Agent,
     parts: &Parts,
     args: &RunArgs,
@@ -255,16 +262,25 @@ fn asking(
 }
 
 impl Host for StreamHost {
-    fn agent(&mut self, options: &RequestOptions, stop: &Stop) -> Result<BoxFut<'static, Agent>, Failure> {
-        let (settings, here, args) = (self.settings.clone(), self.here.clone(), self.args.clone());
-        let live = self.live()?;
-        let mut agent = live.agent.clone();
-        let mut helpers = None;
-        if let Some(name) = options.model.as_deref().filter(|name| *name != agent.info.model) {
-            let args = RunArgs { model: Some(name.to_owned()), ..args.clone() };
-            let changed = asking(&agent, &live.parts, &args, &settings, &here)?;
-            (agent, helpers) = (changed.agent, changed.subagents);
+    type Change = Change;
+
+    fn check(&mut self, options: &RequestOptions) -> Result<(), Failure> {
+        // A failed start is told with the turn, unless the turn needs no model.
+        if self.live.is_ok() {
+            self.chosen(options)?;
         }
+        options.tools.as_deref().map(tool_names).transpose().map(drop)
+    }
+
+    fn agent(&mut self, options: &RequestOptions, stop: &Stop) -> Result<GettingReady, Failure> {
+        let chosen = self.chosen(options)?;
+        let (settings, here, reporter) = (self.settings.clone(), self.here.clone(), self.reporter);
+        let args = RunArgs { model: options.model.clone().or(self.args.model.clone()), ..self.args.clone() };
+        let live = self.live()?;
+        let (mut agent, connections, helpers) = match chosen {
+            Some(changed) => (changed.agent, changed.connections, changed.subagents),
+            None => (live.agent.clone(), live.parts.connections.clone(), None),
+        };
         // A client may have changed it, also in the middle of a turn.
         agent.info.permission_mode = agent.permissions.mode().name().to_owned();
         agent.sampling = Sampling { temperature: options.temperature, top_p: options.top_p };
@@ -278,6 +294,12 @@ impl Host for StreamHost {
         mcp.client_is_there();
         let stop = stop.clone();
         Ok(Box::pin(async move {
+            tokio::select! {
+                // A turn that needs none is not held up, and not given up, because of them.
+                biased;
+                fetched = connections.fetch_weights(&args, &settings, &here, reporter) => fetched?,
+                () = stop.cancel().cancelled() => return Err(stop.failure()),
+            }
             let ready = mcp.ready(settings.timeouts.mcp_ready());
             let warnings = stop.cancel().run_until_cancelled(ready).await;
             agent.warnings.extend(warnings.unwrap_or_default());
@@ -293,8 +315,20 @@ impl Host for StreamHost {
             }
             agent.info.tools = offered(&agent);
             agent.info.mcp_servers = mcp.statuses();
-            agent
+            Ok(agent)
         }))
+    }
+
+    fn info(&self, session: Id) -> RunInfo {
+        match &self.live {
+            Ok(Live { agent, parts }) => RunInfo {
+                permission_mode: agent.permissions.mode().name().to_owned(),
+                tools: offered(agent),
+                mcp_servers: parts.mcp.statuses(),
+                ..agent.info.clone()
+            },
+            Err(_) => self.info_of_nothing(session),
+        }
     }
 
     fn conversation(&mut self, turn: &Turn) -> Result<Option<Conversation>, Failure> {
@@ -323,10 +357,12 @@ impl Host for StreamHost {
         self.set_up(wanted)
     }
 
-    fn set_model(&mut self, name: Option<&str>) -> Result<String, Failure> {
-        let model = name.map_or_else(|| self.first_model.clone(), |name| Some(name.to_owned()));
-        self.rebuild(RunArgs { model, ..self.args.clone() })?;
-        Ok(self.live()?.agent.info.model.clone())
+    fn prepare(&mut self, request: &ControlRequest) -> Result<Prepared<Change>, Failure> {
+        self.prepare_change(request)
+    }
+
+    fn make(&mut self, change: Change) {
+        self.make_change(change);
     }
 
     fn set_mode(&mut self, mode: ApprovalMode) -> Result<(), Failure> {
@@ -347,22 +383,55 @@ impl Host for StreamHost {
     }
 
     fn turn_ended(&mut self, outcome: &Arc<Outcome>) {
-        self.turns += 1;
-        self.used.add(outcome.usage());
-        for (name, model) in &outcome.metrics.models {
-            self.by_model.entry(name.clone()).or_default().merge(model);
+        if let Ok(live) = &self.live {
+            self.spent.entry(live.agent.info.session_id).or_default().add(outcome);
         }
-        // One turn of unknown price makes the sum unknown.
-        self.cost_usd = self.cost_usd.zip(outcome.cost_usd).map(|(sum, more)| sum + more);
         self.record.lock().unwrap_or_else(PoisonError::into_inner).last = Some(Arc::clone(outcome));
     }
 
     fn end(&mut self) -> BoxFut<'_, ()> {
         Box::pin(async move {
+            if let Some(hints) = &self.hints {
+                hints.finish(self.settings.timeouts.shutdown()).await;
+            }
             if let Ok(live) = &self.live {
                 live.agent.background.end(Arc::clone(&self.sink), Arc::clone(&self.ids)).await;
             }
         })
+    }
+
+    fn never_started(&self) -> Option<Failure> {
+        self.live.as_ref().err().cloned()
+    }
+}
+
+impl StreamHost {
+    /// The agent that asks the model of these options, where it is not the session's own.
+    fn chosen(&mut self, options: &RequestOptions) -> Result<Option<Changed>, Failure> {
+        let (settings, here, args) = (self.settings.clone(), self.here.clone(), self.args.clone());
+        let live = self.live()?;
+        let Some(name) = options.model.clone().filter(|name| *name != live.agent.info.model) else {
+            return Ok(None);
+        };
+        let args = RunArgs { model: Some(name), ..args };
+        asking(&live.agent, &live.parts, &args, &settings, &here).map(Some)
+    }
+
+    /// What turns say of themselves where the start failed.
+    fn info_of_nothing(&self, session: Id) -> RunInfo {
+        RunInfo {
+            session_id: session,
+            cwd: self.here.cwd.clone(),
+            model: self.args.model.clone().unwrap_or_default(),
+            permission_mode: ApprovalMode::default().name().to_owned(),
+            tools: Vec::new(),
+            agents: Vec::new(),
+            commands: self.command_names(),
+            mcp_servers: Vec::new(),
+            cli_version: VERSION.to_owned(),
+            sandbox: SandboxState::default(),
+            channel: self.args.channel.clone(),
+        }
     }
 }
 

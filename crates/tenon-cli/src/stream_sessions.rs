@@ -81,7 +81,9 @@ impl StreamHost {
         agent.warnings = warnings;
         live.parts.is_blank = origin == Origin::New;
         live.offer_helpers();
-        (self.turns, self.turns_before) = (0, turns_in(&opened.history));
+        // Those that this process has seen are counted by themselves.
+        let seen = self.spent().turns;
+        self.turns_before = turns_in(&opened.history).saturating_sub(seen);
         Ok(Some(Conversation { session_id: id, history: opened.history, farewell }))
     }
 }

@@ -153,6 +153,8 @@ mod sdk_flags;
 mod session_answers;
 #[path = "all/session_crashes.rs"]
 mod session_crashes;
+#[path = "all/session_order.rs"]
+mod session_order;
 #[path = "all/session_switch.rs"]
 mod session_switch;
 #[path = "all/sessions.rs"]

@@ -450,3 +450,12 @@ fn shown(name: &str) -> String {
     }
     shown
 }
+
+/// Such as `1 message`, `2 messages`.
+fn counted(number: impl TryInto<u64>, what: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}

@@ -8,11 +8,14 @@ use tenon_agent::is_stopped_note;
 use tenon_core::{ErrorClass, Failure, Message, Part, Role};
 use tenon_wire::input::{ControlRequest, Turn};
 
-use crate::drive::{Host, Running, Session, interrupted};
+use crate::Deadlines;
+use crate::cancel::interrupted;
+use crate::drive::{Host, Running, Session};
 use crate::later::Answer;
+use crate::waiting::{Prepared, Waiting};
 
-/// A client that wants to think longer about a permission has gone away.
-const LONGEST_PERMISSION: Duration = Duration::from_secs(24 * 60 * 60);
+/// A client that wants to think longer about a question has gone away.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl<H: Host> Session<H> {
     pub(crate) fn answer_control(
@@ -22,31 +25,49 @@ impl<H: Host> Session<H> {
     ) -> Answer {
         match request {
             ControlRequest::Initialize(wanted) => {
-                if let Some(ms) = wanted.can_use_tool_ms {
-                    self.peer.wait_for_permission(Duration::from_millis(ms).min(LONGEST_PERMISSION));
+                let answer = self.host.initialize(wanted);
+                if answer.is_ok() {
+                    let at_most = |ms: u64| Duration::from_millis(ms).min(LONGEST_WAIT);
+                    let before = self.peer.deadlines();
+                    self.peer.wait(Deadlines {
+                        can_use_tool: wanted.timeouts.can_use_tool.map_or(before.can_use_tool, at_most),
+                        mcp_message: wanted.timeouts.mcp_message.map_or(before.mcp_message, at_most),
+                    });
                 }
-                self.host.initialize(wanted).into()
+                answer.into()
             }
             ControlRequest::Interrupt => {
                 if let Some(running) = running {
                     running.stop.now(interrupted());
                 }
-                Ok(json!({ "subtype": "interrupt", "still_queued": self.queue.len() })).into()
+                Ok(json!({ "subtype": "interrupt", "still_queued": self.queue.turns() })).into()
             }
             ControlRequest::ContinueLastTurn => {
                 let interruption = interruption(&self.history);
-                let accepted = running.is_none() && self.queue.is_empty() && interruption != "none";
+                let is_idle = running.is_none() && self.queue.turns() == 0;
+                let accepted = is_idle && interruption != "none" && self.queue.given_up.is_none();
                 if accepted {
-                    self.queue.push_back(Turn { continuation: true, ..Turn::default() });
+                    self.queue.push(Turn { continuation: true, ..Turn::default() });
                 }
                 Ok(json!({
                     "subtype": "continue_last_turn", "accepted": accepted, "interruption": interruption,
                 }))
                 .into()
             }
-            ControlRequest::SetModel { model } => {
-                let answer = |model| json!({ "subtype": "set_model", "model": model });
-                self.host.set_model(model.as_deref()).map(answer).into()
+            ControlRequest::SetModel { .. } | ControlRequest::SetEffort { .. } => {
+                let Prepared { answer, change } = match self.host.prepare(request) {
+                    Ok(prepared) => prepared,
+                    Err(failure) => return Err(failure).into(),
+                };
+                // It holds for the turns that are sent after it: those before it keep what they were sent with.
+                match change {
+                    Some(change) if running.is_none() && self.queue.waiting.is_empty() => {
+                        self.host.make(change);
+                    }
+                    Some(change) => self.queue.waiting.push_back(Waiting::Change(change)),
+                    None => {}
+                }
+                Ok(answer).into()
             }
             ControlRequest::SetPermissionMode { mode } => {
                 let answer = |()| json!({ "subtype": "set_permission_mode", "status": "updated", "mode": mode.name() });

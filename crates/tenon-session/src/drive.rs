@@ -1,9 +1,10 @@
 //! A session over lines: many turns, one after the other, and control requests at any time.
 //!
-//! Turns are queued in the order they come and each ends in a result of its own. A line that cannot be read
-//! is answered and costs nothing else. The end of the input ends the session when every turn has been
-//! answered. What a control request does is in `control.rs`; what a turn is made of is the [`Host`]'s; how it gets under
-//! way is `starting.rs`.
+//! Turns are queued in the order they come and each ends in a result of its own, in that order. A line that cannot be
+//! read is answered and costs nothing else. The end of the input ends the session when every turn has been
+//! answered. What a control request does is in `control.rs`, what waits in `waiting.rs`, what a cancellation means in
+//! `cancel.rs`; what a turn is made of is the [`Host`]'s; how it gets under way is `starting.rs`, and what becomes of one
+//! that does not `refused.rs`.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -12,10 +13,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenon_agent::{Agent, Background, Emitter, Ended, Stop};
+use tenon_agent::{Agent, Background, Ended, Stop};
 use tenon_core::{
-    ApprovalMode, BoxFut, Client, ErrorClass, EventKind, EventSink, Failure, Id, IdSource, Message, Outcome,
-    Part, RunInfo, Signal, Timestamp, ToolCall,
+    ApprovalMode, BoxFut, Client, EventSink, Failure, Id, IdSource, Message, Outcome, Part, RunInfo,
+    Timestamp, ToolCall,
 };
 use tenon_wire::input::{
     Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, Turn, TurnOrigin,
@@ -24,10 +25,12 @@ use tenon_wire::input::{
 use tenon_wire::{Cancelled, Replies};
 use tokio::sync::mpsc;
 
+use crate::cancel::{Cancel, taken_back};
 use crate::client_result::result_of_client;
 use crate::later::{Answer, Later};
 use crate::starting::{Asked, MakeTeller, Said, Starting};
 use crate::turn_ids::TurnIds;
+use crate::waiting::{Held, Prepared, Queue, Waiting};
 use crate::waits::{listen, next_line};
 use crate::{CommandAnswer, ControlChannel, Lines, Peer, Teller};
 
@@ -50,7 +53,7 @@ pub enum Commanded {
     /// The model is asked this instead. While it is put together the session goes on.
     Say(BoxFut<'static, Said>),
     /// There is nothing to ask, and the conversation may have changed.
-    Answered { command: Command, answer: Result<CommandAnswer, Failure>, info: Option<Box<RunInfo>> },
+    Answered { command: Command, answer: Result<CommandAnswer, Failure> },
     /// The model is asked to summarise the conversation.
     Compress { command: Command, instructions: Option<String> },
 }
@@ -65,9 +68,16 @@ pub struct Conversation {
 
 /// What a session needs of whoever built it.
 pub trait Host: Send {
+    /// Something that holds for the turns after it.
+    type Change: Send;
+
+    /// Whether a turn with these options can be; nothing changes.
+    fn check(&mut self, options: &RequestOptions) -> Result<(), Failure>;
     /// What the next turn is made of, but for its history, prompt and stop. The future ends when
-    /// everything that the turn needs is there, or `stop` is.
-    fn agent(&mut self, options: &RequestOptions, stop: &Stop) -> Result<BoxFut<'static, Agent>, Failure>;
+    /// everything that the turn needs is there, or cannot be had, or `stop` is.
+    fn agent(&mut self, options: &RequestOptions, stop: &Stop) -> Result<GettingReady, Failure>;
+    /// What a turn of this session would say of itself now.
+    fn info(&self, session: Id) -> RunInfo;
     /// The conversation that a turn names; `None` goes on with the one there is.
     fn conversation(&mut self, turn: &Turn) -> Result<Option<Conversation>, Failure>;
     /// Typed or declared commands. `history` is the conversation so far. Nothing else is looked at until this is done, so
@@ -78,7 +88,10 @@ pub trait Host: Send {
     fn hint(&mut self, hint: Hint, replies: &Replies);
     fn cancel_hint(&mut self, prompt_id: Option<&str>);
     fn initialize(&mut self, wanted: &Initialize) -> Result<serde_json::Value, Failure>;
-    fn set_model(&mut self, model: Option<&str>) -> Result<String, Failure>;
+    /// Whether a change can be made after all that were prepared before it. It holds once it is made.
+    fn prepare(&mut self, request: &ControlRequest) -> Result<Prepared<Self::Change>, Failure>;
+    fn make(&mut self, change: Self::Change);
+    /// Holds at once, also for the running turn.
     fn set_mode(&mut self, mode: ApprovalMode) -> Result<(), Failure>;
     /// Everything else that is asked of what the host knows and has.
     fn control(&mut self, request: &ControlRequest, history: &[Message]) -> Answer;
@@ -90,18 +103,24 @@ pub trait Host: Send {
     fn turn_ended(&mut self, outcome: &Arc<Outcome>);
     /// Background work of the whole session ends here.
     fn end(&mut self) -> BoxFut<'_, ()>;
+    /// Why no turn of the model's can be had in this session.
+    fn never_started(&self) -> Option<Failure>;
 }
+
+/// A turn's agent, on its way.
+pub type GettingReady = BoxFut<'static, Result<Agent, Failure>>;
 
 /// How a session ended.
 #[derive(Clone, Debug)]
 pub enum Closed {
     /// The input ended, and every turn was answered.
     InOrder,
-    /// It was stopped from outside, or by a client that asked for what there is not.
+    /// It was stopped from outside, or by a client that asked for what there is not, or could not start. The last
+    /// result says so.
     Failed(Failure),
 }
 
-pub struct Session<H> {
+pub struct Session<H: Host> {
     pub host: H,
     pub peer: Arc<Peer>,
     pub lines: Arc<dyn Lines>,
@@ -109,8 +128,7 @@ pub struct Session<H> {
     pub replies: Replies,
     pub ids: Arc<IdSource>,
     pub history: Vec<Message>,
-    /// Turns that wait, the first one first.
-    pub queue: VecDeque<Turn>,
+    pub queue: Queue<H::Change>,
     /// How long answers that are still to be given may take when the session is over.
     pub shutdown: Duration,
     pub later: Later,
@@ -120,25 +138,24 @@ pub struct Session<H> {
 /// The turn that is being answered.
 pub(crate) struct Running {
     pub(crate) stop: Stop,
-    prompt_id: String,
-    named: NamedBy,
+    pub(crate) prompt_id: String,
+    pub(crate) named: NamedBy,
     /// Cancellations that are answered when the turn is over.
-    cancels: Vec<Cancel>,
-    /// Turns that were cancelled while they waited for this one; they have their results after it.
-    taken_back: Vec<Turn>,
+    pub(crate) cancels: Vec<Cancel>,
     run: BoxFut<'static, Ended>,
+}
+
+impl Running {
+    pub(crate) fn is_being_stopped(&self) -> bool {
+        self.stop.cancel().is_cancelled()
+    }
 }
 
 /// Who gave a turn its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum NamedBy {
+pub(crate) enum NamedBy {
     Client,
     Us,
-}
-
-struct Cancel {
-    prompt_id: Option<String>,
-    request_id: Option<String>,
 }
 
 impl<H: Host> Session<H> {
@@ -150,21 +167,23 @@ impl<H: Host> Session<H> {
         stop: Stop,
     ) -> Closed {
         let mut running: Option<Running> = None;
+        let mut early = VecDeque::from(first);
         let mut input_ended = false;
-        let mut closed = Closed::InOrder;
         let lines = Arc::clone(&self.lines);
-        for line in first {
-            if let Err(failure) = self.take_in(line, None) {
-                closed = self.give_up(failure);
-                input_ended = true;
-                break;
-            }
-        }
         loop {
             while running.is_none()
-                && let Some(turn) = self.queue.pop_front()
+                && let Some(next) = self.queue.waiting.pop_front()
             {
-                running = self.start(turn).await;
+                running = self.begin(next).await;
+            }
+            let is_being_stopped = running.as_ref().is_some_and(Running::is_being_stopped);
+            if !is_being_stopped && let Some(held) = self.queue.held.pop_front() {
+                match held {
+                    Held::Cancel(cancel) => self.cancel(cancel, running.as_mut()),
+                    Held::Request { id, request } => self.request(id, &request, running.as_mut()),
+                }
+                // It may have begun a turn, and the next one may mean that.
+                continue;
             }
             if running.is_none() && input_ended {
                 break;
@@ -172,18 +191,15 @@ impl<H: Host> Session<H> {
             let (background, heartbeat) = (self.host.background(), self.host.heartbeat());
             let (sink, ids) = (Arc::clone(&self.sink), Arc::clone(&self.ids));
             tokio::select! {
-                () = stop.cancel().cancelled(), if matches!(closed, Closed::InOrder) => {
+                () = stop.cancel().cancelled(), if self.queue.given_up.is_none() => {
                     input_ended = true;
-                    if let Some(running) = &running {
-                        running.stop.now(stop.failure());
-                    }
-                    closed = self.give_up(stop.failure());
+                    self.give_up(stop.failure(), running.as_ref());
                 }
-                line = next_line(&mut input, &*lines), if !input_ended => match line {
+                line = next_line(&mut early, &mut input, &*lines), if !input_ended => match line {
                     Some(line) => {
                         if let Err(failure) = self.take_in(line, running.as_mut()) {
-                            closed = self.give_up(failure);
                             input_ended = true;
+                            self.give_up(failure, running.as_ref());
                         }
                     }
                     None => {
@@ -203,20 +219,30 @@ impl<H: Host> Session<H> {
         let given_up = self.later.finish(self.shutdown).await;
         self.not_answered(&given_up);
         self.host.end().await;
-        closed
+        match self.queue.given_up.take().or_else(|| self.host.never_started()) {
+            None => Closed::InOrder,
+            Some(failure) => {
+                self.last_words(&failure);
+                Closed::Failed(failure)
+            }
+        }
     }
 
-    /// Nothing more is asked or answered but the running turn: whoever waits for an answer gets this one.
-    fn give_up(&mut self, failure: Failure) -> Closed {
-        self.peer.close();
-        for turn in std::mem::take(&mut self.queue) {
-            self.fail(turn.prompt_id, failure.clone());
+    /// What waited the longest. `None` when it needs no model, or nothing is begun any more.
+    async fn begin(&mut self, next: Waiting<H::Change>) -> Option<Running> {
+        match next {
+            Waiting::Change(change) => self.host.make(change),
+            Waiting::TakenBack(turn) => self.fail(turn.prompt_id, taken_back()),
+            Waiting::Turn(turn) => match self.queue.given_up.clone() {
+                Some(failure) => self.fail(turn.prompt_id, failure),
+                None => return self.start(*turn).await,
+            },
         }
-        Closed::Failed(failure)
+        None
     }
 
     /// One line of the client. An error ends the session.
-    fn take_in(&mut self, line: Incoming, mut running: Option<&mut Running>) -> Result<(), Failure> {
+    fn take_in(&mut self, line: Incoming, running: Option<&mut Running>) -> Result<(), Failure> {
         let (number, bytes) = match line {
             Incoming::Line { number, bytes } => (number, bytes),
             Incoming::TooLong { number, limit } => {
@@ -242,12 +268,11 @@ impl<H: Host> Session<H> {
         match line.input {
             Input::Turn(turn) => self.queue_turn(*turn, number),
             Input::ControlRequest { id, request } => {
-                match self.answer_control(&request, running.as_deref_mut()) {
-                    Answer::Now(answer) => {
-                        let answer = answer.as_ref().map_err(|failure| failure.message.as_str());
-                        self.lines.line(self.replies.control_response(&id, answer));
-                    }
-                    Answer::Later(answer) => self.later.start(id, self.replies.clone(), answer),
+                let is_about_turn =
+                    matches!(*request, ControlRequest::Interrupt | ControlRequest::ContinueLastTurn);
+                match running.as_deref().is_some_and(Running::is_being_stopped) && is_about_turn {
+                    true => self.queue.held.push_back(Held::Request { id, request }),
+                    false => self.request(id, &request, running),
                 }
             }
             Input::ControlResponse { id, reply } => {
@@ -273,6 +298,16 @@ impl<H: Host> Session<H> {
             }
         }
         Ok(())
+    }
+
+    fn request(&mut self, id: String, request: &ControlRequest, running: Option<&mut Running>) {
+        match self.answer_control(request, running) {
+            Answer::Now(answer) => {
+                let answer = answer.as_ref().map_err(|failure| failure.message.as_str());
+                self.lines.line(self.replies.control_response(&id, answer));
+            }
+            Answer::Later(answer) => self.later.start(id, self.replies.clone(), answer),
+        }
     }
 
     /// Requests that were given up before there was an answer.
@@ -305,7 +340,7 @@ impl<H: Host> Session<H> {
                 if is_blank {
                     self.input_error(number, named, "the message is empty");
                 } else {
-                    self.queue.push_back(turn);
+                    self.queue.push(turn);
                 }
             }
         }
@@ -316,36 +351,16 @@ impl<H: Host> Session<H> {
         named.is_empty() || named == NEW_SESSION || named == self.replies.session_id().to_string()
     }
 
-    fn cancel(&mut self, cancel: Cancel, running: Option<&mut Running>) {
-        let Some(running) = running else {
-            return self.cancelled(&cancel, Cancelled::Noop, "no turn is running");
-        };
-        let is_any = cancel.prompt_id.is_none();
-        let is_running = is_any || cancel.prompt_id.as_ref() == Some(&running.prompt_id);
-        let waiting = self.queue.iter().position(|turn| !is_any && turn.prompt_id == cancel.prompt_id);
-        if !is_running && let Some(turn) = waiting.and_then(|at| self.queue.remove(at)) {
-            running.taken_back.push(turn);
-            self.cancelled(&cancel, Cancelled::Ok, "the turn was taken back before it began");
-        } else if is_running || running.named == NamedBy::Us {
-            // Whoever gives turns no names means the one there is.
-            let prompt_id = cancel.prompt_id.or_else(|| Some(running.prompt_id.clone()));
-            running.stop.now(interrupted());
-            running.cancels.push(Cancel { prompt_id, ..cancel });
-        } else {
-            self.cancelled(&cancel, Cancelled::Noop, "no turn with this `prompt_id` is running or waits");
-        }
-    }
-
-    fn cancelled(&self, cancel: &Cancel, outcome: Cancelled, message: &str) {
-        self.lines.line(self.replies.cancel(cancel.prompt_id.as_deref(), outcome, message));
-        if let Some(id) = &cancel.request_id {
-            let answer = serde_json::json!({ "subtype": "cancel", "cancelled": outcome == Cancelled::Ok });
-            self.lines.line(self.replies.control_response(id, Ok(&answer)));
-        }
-    }
-
     /// `None` when the turn was answered without the model.
     async fn start(&mut self, mut turn: Turn) -> Option<Running> {
+        // Before anything changes: a turn that is refused leaves everything as it was.
+        let files = match self.host.check(&turn.options).and_then(|()| self.files(&turn.parts)) {
+            Ok(files) => files,
+            Err(failure) => {
+                self.fail(turn.prompt_id, failure);
+                return None;
+            }
+        };
         let mut farewell = None;
         match self.host.conversation(&turn) {
             Ok(Some(conversation)) => {
@@ -365,16 +380,20 @@ impl<H: Host> Session<H> {
         let named = if turn.prompt_id.is_some() { NamedBy::Client } else { NamedBy::Us };
         let prompt_id = self.turn_ids.next(self.replies.session_id(), turn.prompt_id.take());
         turn.prompt_id = Some(prompt_id.clone());
-        if !turn.history.is_empty() {
-            self.history = std::mem::take(&mut turn.history);
-        }
-        let asked = match self.host.command(&turn, &mut self.history).await {
-            Commanded::Answered { command, answer, info } => {
+        let mut history = match turn.history.is_empty() {
+            true => self.history.clone(),
+            false => std::mem::take(&mut turn.history),
+        };
+        let asked = match self.host.command(&turn, &mut history).await {
+            Commanded::Answered { command, answer } => {
+                self.history = history;
                 if let Some(farewell) = farewell {
                     farewell.await;
                 }
                 self.lines.next_turn(&prompt_id);
-                (self.teller(&turn))(command).answered(answer, info.map(|info| *info));
+                let info = self.host.info(self.replies.session_id());
+                let outcome = (self.teller(&turn))(command).answered(answer, Some(info));
+                self.queue.last_code = Some(outcome.exit_code());
                 return None;
             }
             Commanded::Compress { command, instructions } => Asked::Compress(command, instructions),
@@ -386,14 +405,13 @@ impl<H: Host> Session<H> {
                 Asked::Words(Box::pin(std::future::ready(said)))
             }
         };
-        let files = match self.files(&turn.parts) {
-            Ok(files) => files,
-            Err(failure) => return self.refuse(&prompt_id, failure),
-        };
         let stop = Stop::default();
         let ready = match self.host.agent(&turn.options, &stop) {
             Ok(ready) => ready,
-            Err(failure) => return self.refuse(&prompt_id, failure),
+            Err(failure) => {
+                self.failed(&prompt_id, failure);
+                return None;
+            }
         };
         self.peer.turn_starts(prompt_id.clone(), stop.clone());
         let starting = Starting {
@@ -403,7 +421,9 @@ impl<H: Host> Session<H> {
             files,
             teller: self.teller(&turn),
             preamble: turn.preamble,
-            history: self.history.clone(),
+            typed: turn.parts,
+            history,
+            info: self.host.info(self.replies.session_id()),
             stop: stop.clone(),
             lines: Arc::clone(&self.lines),
             sink: Arc::clone(&self.sink),
@@ -411,7 +431,7 @@ impl<H: Host> Session<H> {
             prompt_id: prompt_id.clone(),
         };
         let run = Box::pin(starting.run());
-        Some(Running { stop, prompt_id, named, cancels: Vec::new(), taken_back: Vec::new(), run })
+        Some(Running { stop, prompt_id, named, cancels: Vec::new(), run })
     }
 
     /// The calls that a turn asks for, each with an id.
@@ -463,43 +483,15 @@ impl<H: Host> Session<H> {
     fn turn_ended(&mut self, ended: Ended, running: Running) {
         self.history = ended.history;
         self.peer.turn_ends();
+        self.queue.last_code = Some(ended.outcome.exit_code());
+        self.queue.ended = Some(running.prompt_id);
         self.host.turn_ended(&ended.outcome);
-        for cancel in &running.cancels {
-            self.cancelled(cancel, Cancelled::Ok, "the turn was stopped");
-        }
-        for turn in running.taken_back {
-            let why = "the client cancelled the turn before it began";
-            let failure = Failure::new(ErrorClass::Interrupted(Signal::Int), why);
-            self.fail(turn.prompt_id, failure);
-        }
-    }
-
-    fn refuse(&self, prompt_id: &str, failure: Failure) -> Option<Running> {
-        self.failed(prompt_id, failure);
-        None
-    }
-
-    /// A turn that could not begin has a result all the same.
-    pub(crate) fn fail(&mut self, named: Option<String>, failure: Failure) {
-        let prompt_id = self.turn_ids.next(self.replies.session_id(), named);
-        self.failed(&prompt_id, failure);
-    }
-
-    fn failed(&self, prompt_id: &str, failure: Failure) {
-        self.lines.next_turn(prompt_id);
-        let outcome = Arc::new(Outcome::failed_early(failure, Vec::new()));
-        Emitter::new(Arc::clone(&self.sink), Arc::clone(&self.ids), None)
-            .emit(EventKind::RunFinished(outcome));
+        self.stopped(&running.cancels, &ended.outcome);
     }
 
     fn input_error(&self, number: u64, prompt_id: Option<&str>, message: &str) {
         self.lines.line(self.replies.input_error(self.ids.next(), number, prompt_id, message));
     }
-}
-
-/// Why a client's own interruption ends a turn.
-pub(crate) fn interrupted() -> Failure {
-    Failure::new(ErrorClass::Interrupted(Signal::Int), "the client interrupted the turn")
 }
 
 /// Ends with the running turn; never, when there is none.

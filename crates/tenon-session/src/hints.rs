@@ -13,6 +13,7 @@ use tenon_core::Cancel;
 use tenon_tools::{FileIndex, Typed, Workspace};
 use tenon_wire::input::{Hint, HintTrigger};
 use tenon_wire::{HintItem, HintStatus, Replies};
+use tokio::sync::Notify;
 
 use crate::commands::{Commands, arguments_of};
 use crate::{CommandUse, Lines};
@@ -78,6 +79,11 @@ impl Hints {
                 Err(why) => answer.error(why),
             },
         }
+    }
+
+    /// Whoever still waits is answered, if that is soon.
+    pub async fn finish(&self, within: Duration) {
+        let _ = tokio::time::timeout(within, self.wanted.none_is_left()).await;
     }
 
     /// Says why there are none.
@@ -176,7 +182,11 @@ async fn fresh(
 
 /// The requests that still want an answer: the last one of each prompt.
 #[derive(Default)]
-struct Wanted(Mutex<WantedState>);
+struct Wanted {
+    state: Mutex<WantedState>,
+    /// Wakes whoever waits until none is left.
+    fewer: Notify,
+}
 
 #[derive(Default)]
 struct WantedState {
@@ -199,20 +209,31 @@ impl Wanted {
             Some(id) => drop(state.last.remove(&Some(id.to_owned()))),
             None => state.last.clear(),
         }
+        self.fewer.notify_waiters();
     }
 
-    /// Whether this request is still the last one; it is answered then, and forgotten.
-    fn take(&self, prompt_id: &Option<String>, number: u64) -> bool {
-        let mut state = self.state();
-        let is_last = state.last.get(prompt_id) == Some(&number);
-        if is_last {
-            state.last.remove(prompt_id);
+    async fn none_is_left(&self) {
+        loop {
+            let fewer = self.fewer.notified();
+            if self.state().last.is_empty() {
+                return;
+            }
+            fewer.await;
         }
-        is_last
+    }
+
+    /// Answers a request that is still the last one of its prompt, and forgets it.
+    fn answer(&self, prompt_id: &Option<String>, number: u64, say: impl FnOnce()) {
+        let mut state = self.state();
+        if state.last.get(prompt_id) == Some(&number) {
+            say();
+            state.last.remove(prompt_id);
+            self.fewer.notify_waiters();
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, WantedState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -261,15 +282,13 @@ impl Answering {
     }
 
     fn error(&self, why: String) {
-        if self.wanted.take(&self.prompt_id, self.number) {
+        self.wanted.answer(&self.prompt_id, self.number, || {
             self.line(&HintStatus::Error(why), &[], IsPerfect::No);
-        }
+        });
     }
 
     fn send(&self, items: &[HintItem], perfect: IsPerfect) {
-        if self.wanted.take(&self.prompt_id, self.number) {
-            self.line(&HintStatus::Ok, items, perfect);
-        }
+        self.wanted.answer(&self.prompt_id, self.number, || self.line(&HintStatus::Ok, items, perfect));
     }
 
     fn line(&self, status: &HintStatus, items: &[HintItem], perfect: IsPerfect) {

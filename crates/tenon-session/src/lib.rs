@@ -8,6 +8,7 @@
 //! What this crate may not know: argv, the environment, the terminal, any provider's wire. Everything it
 //! stores went through `redact()`.
 
+mod cancel;
 mod chats;
 mod client_result;
 mod commands;
@@ -22,6 +23,7 @@ mod mirror;
 mod peer;
 mod place;
 mod record;
+mod refused;
 mod resume;
 mod retention;
 mod scan;
@@ -33,6 +35,7 @@ mod suggestions;
 mod title;
 mod turn_ids;
 mod version;
+mod waiting;
 mod waits;
 
 pub use chats::{SavedChat, SavedChats};
@@ -41,7 +44,7 @@ pub use commands::{
     ModelNames, OwnCommand, OwnSource, Ran, Stats, Submitted, Submitting, Teller, TypedIn, command_json,
     expand, understand,
 };
-pub use drive::{Closed, Commanded, Conversation, Host, Incoming, Session};
+pub use drive::{Closed, Commanded, Conversation, GettingReady, Host, Incoming, Session};
 pub use error::SessionError;
 pub use hints::{HintSource, Hints};
 pub use later::{Answer, Later};
@@ -56,3 +59,4 @@ pub use session_file::{Recorder, SessionFile};
 pub use starting::Said;
 pub use title::title_of;
 pub use turn_ids::{TurnIds, default_name as default_turn_name};
+pub use waiting::{Prepared, Queue};

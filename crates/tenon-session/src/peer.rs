@@ -111,8 +111,12 @@ impl Peer {
         self.state().turn = None;
     }
 
-    pub fn wait_for_permission(&self, at_most: Duration) {
-        self.state().deadlines.can_use_tool = at_most;
+    pub fn deadlines(&self) -> Deadlines {
+        self.state().deadlines
+    }
+
+    pub fn wait(&self, deadlines: Deadlines) {
+        self.state().deadlines = deadlines;
     }
 
     /// An answer has come. Whether anybody waited for it.

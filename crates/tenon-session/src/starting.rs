@@ -1,16 +1,20 @@
 //! A turn on its way: what it asks is put together, the agent is waited for, and then it runs.
 //!
 //! All of this happens beside the session (`drive.rs`), which goes on reading lines: a file that takes its time holds up
-//! this turn and nothing else, and the turn can be stopped at any moment.
+//! this turn and nothing else, and the turn can be stopped at any moment. One that is stopped before its words are put
+//! together leaves the conversation as any other that was stopped: what was typed stays, and can be continued.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tenon_agent::{Agent, Emitter, Ended, Stop};
-use tenon_core::{BoxFut, EventKind, EventSink, IdSource, Media, Message, Outcome, Part, Role, ToolCall};
+use tenon_agent::{Emitter, Ended, Stop};
+use tenon_core::{
+    BoxFut, EventKind, EventSink, Failure, IdSource, Media, Message, Outcome, Part, Role, RunInfo, ToolCall,
+};
 use tenon_wire::input::{Command, FileData, InputPart};
 
 use crate::client_result::is_failure;
+use crate::drive::GettingReady;
 use crate::{CommandAnswer, Lines, Teller};
 
 /// What the model is asked. Files that the turn brings along keep their order.
@@ -37,13 +41,17 @@ pub(crate) struct Starting {
     pub(crate) asked: Asked,
     /// What is still to be done for the session before.
     pub(crate) farewell: Option<BoxFut<'static, ()>>,
-    pub(crate) ready: BoxFut<'static, Agent>,
+    pub(crate) ready: GettingReady,
+    /// What the client sent, for a turn that is stopped before more is made of it.
+    pub(crate) typed: Vec<InputPart>,
     /// Told before the words, in the same message.
     pub(crate) preamble: Option<String>,
     /// The files that the turn names, in its order.
     pub(crate) files: VecDeque<Part>,
     pub(crate) teller: MakeTeller,
     pub(crate) history: Vec<Message>,
+    /// What a turn says of itself that does not come about.
+    pub(crate) info: RunInfo,
     pub(crate) stop: Stop,
     pub(crate) lines: Arc<dyn Lines>,
     pub(crate) sink: Arc<dyn EventSink>,
@@ -56,20 +64,21 @@ impl Starting {
         if let Some(farewell) = self.farewell.take() {
             farewell.await;
         }
-        let mut warnings = Vec::new();
+        let (mut warnings, mut told) = (Vec::new(), None);
         let mut prompt = None;
         let mut compress = None;
         let mut calls = Vec::new();
         match std::mem::replace(&mut self.asked, Asked::Continuation) {
             Asked::Words(said) => {
-                let Some(said) = self.stop.cancel().run_until_cancelled(said).await else {
-                    return self.stopped();
+                let parts = tokio::select! {
+                    biased;
+                    said = said => {
+                        (warnings, told) = (said.warnings, said.told);
+                        said.parts
+                    }
+                    () = self.stop.cancel().cancelled() => std::mem::take(&mut self.typed),
                 };
-                if let Some((command, answer)) = said.told {
-                    (self.teller)(command).tell(&answer);
-                }
-                warnings = said.warnings;
-                prompt = Some(message(self.preamble.take(), said.parts, self.files));
+                prompt = Some(message(self.preamble.take(), parts, std::mem::take(&mut self.files)));
             }
             Asked::Continuation => {}
             Asked::Compress(command, instructions) => {
@@ -77,24 +86,36 @@ impl Starting {
             }
             Asked::Calls(asked) => calls = asked,
         }
-        let mut agent = self.ready.await;
+        let ready = std::mem::replace(&mut self.ready, Box::pin(std::future::pending()));
+        let mut agent = match ready.await {
+            Ok(agent) => agent,
+            Err(failure) => return self.refused(failure),
+        };
         agent.history = self.history;
-        agent.prompt = prompt;
+        agent.prompt = prompt.filter(|prompt| !prompt.parts.is_empty());
         agent.stop = self.stop;
         agent.warnings.extend(warnings);
         self.lines.next_turn(&self.prompt_id);
         match compress {
             Some((teller, instructions)) => teller.compress(agent, instructions).await,
             None if !calls.is_empty() => tenon_agent::run_calls(agent, calls, self.sink).await,
-            None => tenon_agent::run(agent, self.sink).await,
+            None => {
+                let sink = match told {
+                    Some((command, answer)) => (self.teller)(command).within(answer, self.sink),
+                    None => self.sink,
+                };
+                tenon_agent::run(agent, sink).await
+            }
         }
     }
 
-    /// Nothing was asked yet, so nothing has changed.
-    fn stopped(self) -> Ended {
+    /// Nothing was asked, so nothing has changed.
+    fn refused(self, failure: Failure) -> Ended {
         self.lines.next_turn(&self.prompt_id);
-        let outcome = Arc::new(Outcome::failed_early(self.stop.failure(), Vec::new()));
-        Emitter::new(self.sink, self.ids, None).emit(EventKind::RunFinished(Arc::clone(&outcome)));
+        let outcome = Arc::new(Outcome::failed_early(failure, Vec::new()));
+        let emitter = Emitter::new(self.sink, self.ids, None);
+        emitter.emit(EventKind::RunStarted(Box::new(self.info)));
+        emitter.emit(EventKind::RunFinished(Arc::clone(&outcome)));
         Ended { outcome, history: self.history }
     }
 }

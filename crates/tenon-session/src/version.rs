@@ -1,15 +1,16 @@
 //! Which version of the protocol a client speaks: the one there is, or the session ends. Where a line may state it is
-//! `tenon-wire/src/input/line.rs`.
+//! `tenon-wire/src/input/line.rs`; how the end is told is `refused.rs`.
 
-use tenon_core::{ErrorClass, Failure, Timestamp};
+use tenon_core::{ErrorClass, Failure};
 use tenon_wire::PROTOCOL_VERSION;
 use tenon_wire::input::{Input, Line};
 
 use crate::drive::{Host, Session};
+use crate::waiting::RefusedVersion;
 
 impl<H: Host> Session<H> {
-    /// Whether the client's version of the protocol is ours. If not, whoever asked is told so, under the id of what it
-    /// asked.
+    /// Whether the client's version of the protocol is ours. If not, a request is answered with that at once, under its
+    /// id; everybody else hears of it when what was asked before is answered.
     pub(crate) fn speaks(&mut self, line: &Line) -> Result<(), Failure> {
         let other = match line.protocol_version.as_deref() {
             None | Some(PROTOCOL_VERSION) => return Ok(()),
@@ -28,12 +29,8 @@ impl<H: Host> Session<H> {
         if let Some(id) = request_id {
             self.lines.line(self.replies.control_response(id, Err(&message)));
         }
-        let (uuid, named) = (self.ids.next(), prompt_id.map(String::as_str));
-        self.lines.line(self.replies.unsupported_protocol(uuid, Timestamp::now(), named, &message));
-        let failure = Failure::new(ErrorClass::Protocol, message);
-        if !self.replies.refuses_versions_with_a_result() {
-            self.fail(prompt_id.cloned(), failure.clone());
-        }
+        let failure = Failure::new(ErrorClass::Protocol, message.clone());
+        self.queue.refused = Some(RefusedVersion { prompt_id: prompt_id.cloned(), message });
         Err(failure)
     }
 }

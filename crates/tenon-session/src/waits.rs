@@ -1,5 +1,6 @@
 //! What a session waits for besides its running turn: the client's next line, and news between turns.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +12,19 @@ use crate::Lines;
 use crate::drive::Incoming;
 
 /// A client that does not read its answers is not listened to until it does.
-pub(crate) async fn next_line(input: &mut mpsc::Receiver<Incoming>, lines: &dyn Lines) -> Option<Incoming> {
+/// `early` are lines that somebody has read already.
+pub(crate) async fn next_line(
+    early: &mut VecDeque<Incoming>,
+    input: &mut mpsc::Receiver<Incoming>,
+    lines: &dyn Lines,
+) -> Option<Incoming> {
     if let Some(caught_up) = lines.blocked() {
         caught_up.await;
     }
-    input.recv().await
+    match early.pop_front() {
+        Some(line) => Some(line),
+        None => input.recv().await,
+    }
 }
 
 /// Ends when clients were told of something that happened in the background, or that nothing did for a while.

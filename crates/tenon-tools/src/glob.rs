@@ -14,6 +14,7 @@ use crate::args::{ArgReader, Refusal};
 use crate::file_tool::{FileTool, Work};
 use crate::output::{GENERIC, cap};
 use crate::walk::{self, Ignored};
+use crate::workspace::in_one_line;
 
 /// Names beyond this are noise to a model.
 const MAX_FILES: usize = 100;
@@ -85,7 +86,7 @@ fn find(
     let files = if total == 1 { "file matches" } else { "files match" };
     let mut text = format!("{total} {files} `{wanted}` in `{place}`, newest first:\n");
     for (_, path) in &found {
-        text.push_str(&path.display().to_string());
+        text.push_str(&in_one_line(&path.to_string_lossy()));
         text.push('\n');
     }
     if total > found.len() {

@@ -12,6 +12,7 @@ use crate::args::{ArgReader, Refusal};
 use crate::file_tool::{FileTool, Work};
 use crate::output::{GENERIC, cap};
 use crate::walk::{self, Ignored};
+use crate::workspace::in_one_line;
 
 /// More names than this are a search, not a look.
 const MAX_ENTRIES: usize = 100;
@@ -112,7 +113,7 @@ fn listing(shown: &str, entries: &[(bool, String)]) -> String {
     let mut text = format!("In `{shown}`:\n");
     for (is_file, name) in entries.iter().take(MAX_ENTRIES) {
         text.push_str(if *is_file { "" } else { "[DIR] " });
-        text.push_str(name);
+        text.push_str(&in_one_line(name));
         text.push('\n');
     }
     if entries.len() > MAX_ENTRIES {

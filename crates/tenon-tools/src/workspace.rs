@@ -128,8 +128,8 @@ impl Workspace {
     pub(crate) fn show(&self, path: &Path) -> String {
         match path.strip_prefix(self.cwd()) {
             Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
-            Ok(relative) => relative.display().to_string(),
-            Err(_) => path.display().to_string(),
+            Ok(relative) => in_one_line(&relative.to_string_lossy()),
+            Err(_) => in_one_line(&path.to_string_lossy()),
         }
     }
 
@@ -220,4 +220,16 @@ fn root(path: &Path) -> io::Result<PathBuf> {
     } else {
         Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{}` is not a folder", path.display())))
     }
+}
+
+/// A name stands in a line of its own, whatever it holds: a line feed in it would look like another name.
+pub(crate) fn in_one_line(name: &str) -> String {
+    if !name.contains(char::is_control) {
+        return name.to_owned();
+    }
+    let mut shown = String::with_capacity(name.len());
+    for c in name.chars() {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
 }

@@ -27,6 +27,7 @@ pub fn many_turns(_: &Binary) -> Result<(), Failure> {
 
 pub fn rough_clients(_: &Binary) -> Result<(), Failure> {
     at_full_count("600", "rough_clients::a_client_may_close_its_side_after_any_byte")?;
+    at_full_count("600", "rough_clients::a_client_may_be_stopped_at_any_moment")?;
     at_full_count("300", "rough_clients::a_client_may_close_its_side_at_any_line_it_is_told")?;
     // Thousands of requests.
     at_full_count(

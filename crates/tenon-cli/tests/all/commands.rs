@@ -360,11 +360,11 @@ fn a_conversation_is_saved_under_a_name_and_taken_up_again() {
     client.close_stdin();
     assert_eq!(client.wait().code, 0);
     let run = base.clone().args(["-c", "-p", "/chat save before-lunch"]).run();
-    assert_eq!(run.stdout, "The conversation was saved as `before-lunch` (1 messages).\n", "{run}");
+    assert_eq!(run.stdout, "The conversation was saved as `before-lunch` (1 message).\n", "{run}");
     let mut client = driven(base, &[]);
     let (command, _) = typed(&mut client, "/chat list");
     assert!(
-        command["result"]["content"].as_str().unwrap().contains("before-lunch - 1 messages"),
+        command["result"]["content"].as_str().unwrap().contains("before-lunch - 1 message,"),
         "{command}"
     );
     let (command, _) = typed(&mut client, "/chat resume");

@@ -102,3 +102,16 @@ fn clients_name_files_in_words_and_as_parts_and_images_are_shown() {
     client.close_stdin();
     assert_eq!(client.wait().code, 0);
 }
+
+/// A name is one line of a listing, whatever stands in it.
+#[test]
+fn a_line_feed_in_a_name_does_not_look_like_another_name() {
+    let server = Server::start([reply().text("Done.")]);
+    let run =
+        tenon().server(&server).file("src/a\n[DIR] b.txt", "x").file("src/c", "y").args(["-p", "@src"]).run();
+    run.assert_code(0);
+    assert_eq!(
+        asked(&server, 0),
+        "@src\n\n[The folder `src`:]\nIn `src`:\na\\n[DIR] b.txt\nc\n[End of `src`]"
+    );
+}

@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tenon_testkit::{Reply, Run, Running, Server, Tenon, Value, cases, json, reply};
-use tenon_wire::input::{Input, Line, read_line};
+use tenon_testkit::{Reply, Run, Running, Server, Signal, Tenon, Value, cases, json, reply};
+use tenon_wire::input::{ControlRequest, Input, Line, read_line};
 use tenon_wire::{Dialect, published_schema};
 
 use super::pipes::command;
@@ -52,7 +52,9 @@ fn model() -> Server {
         body["messages"].as_array().and_then(|all| all.last()).is_some_and(|last| last["role"] == "tool")
     };
     let done: Reply = reply().text("Answer write.").when(told).forever();
-    Server::start(answers.into_iter().chain([writes, done]))
+    // After an interruption other words are the last ones.
+    let anything = reply().text("Answer.").forever();
+    Server::start(answers.into_iter().chain([writes, done, anything]))
 }
 
 /// The answers of all turns, in their order, whatever the dialect; every line is of the published schema.
@@ -80,53 +82,271 @@ fn refused(run: &Run) -> Vec<u64> {
     run.json_lines().iter().filter(|line| is_refusal(line)).filter_map(number).collect()
 }
 
-/// What a client that does not read says in one go.
-fn said() -> String {
-    let request = json!({"subtype": "initialize", "hooks": null});
-    [
-        json!({"type": "control_request", "request_id": "r1", "request": request}).to_string(),
-        user("one").to_string(),
-        "garbage".to_owned(),
-        json!({"type": "heartbeat_request"}).to_string(),
-        user("write").to_string(),
-        json!({"prompt_id": "p3", "input": {"parts": [{"type": "text", "text": "two"}]}}).to_string(),
-        json!({"type": "from_the_future", "n": 1.0}).to_string(),
-        json!({"type": "control_request", "request_id": "r2", "request": {"subtype": "get_usage_info"}})
-            .to_string(),
-        user("three").to_string(),
-    ]
-    .join("\n")
-        + "\n"
+/// One line of a client.
+#[derive(Clone, Debug)]
+enum Step {
+    Initialize,
+    Turn(&'static str),
+    SetModel(&'static str),
+    Request(&'static str),
+    Cancel,
+    /// The turn of this line, if it is one.
+    CancelTurn(usize),
+    Nonsense,
+    FromTheFuture,
+    Heartbeat,
+    Hint(&'static str),
+    AnotherVersion,
 }
 
-/// What the answers to these bytes are, told by the reader alone.
-fn wanted(said: &[u8]) -> (Vec<String>, Vec<u64>) {
-    let (mut answers, mut refused) = (Vec::new(), Vec::new());
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        1 => Just(Step::Initialize),
+        8 => prop::sample::select(vec!["one", "two", "three", "write", "/clear", "/help"]).prop_map(Step::Turn),
+        2 => prop::sample::select(vec!["other-model", "local/gpt-9"]).prop_map(Step::SetModel),
+        4 => prop::sample::select(vec!["interrupt", "continue_last_turn", "get_usage_info"]).prop_map(Step::Request),
+        2 => Just(Step::Cancel),
+        2 => (0_usize..16).prop_map(Step::CancelTurn),
+        1 => Just(Step::Nonsense),
+        1 => Just(Step::FromTheFuture),
+        1 => Just(Step::Heartbeat),
+        1 => prop::sample::select(vec!["slash", "at"]).prop_map(Step::Hint),
+    ]
+}
+
+/// What a client says in one go, each line with a name of its own.
+fn said(steps: &[Step]) -> String {
+    let request = |at: usize, request: Value| {
+        json!({"type": "control_request", "request_id": format!("r{at}"), "request": request}).to_string()
+    };
+    let line = |(at, step): (usize, &Step)| {
+        match step {
+        Step::Initialize => request(at, json!({"subtype": "initialize", "hooks": null})),
+        Step::Turn(text) if at % 2 == 0 => {
+            let mut line = user(text);
+            line["prompt_id"] = json!(format!("p{at}"));
+            line.to_string()
+        }
+        Step::Turn(text) => {
+            json!({"prompt_id": format!("p{at}"), "input": {"parts": [{"type": "text", "text": text}]}})
+                .to_string()
+        }
+        Step::SetModel(model) => request(at, json!({"subtype": "set_model", "model": model})),
+        Step::Request(subtype) => request(at, json!({"subtype": subtype})),
+        Step::Cancel => json!({"type": "control/cancel", "request_id": format!("r{at}")}).to_string(),
+        Step::CancelTurn(turn) => {
+            json!({"type": "control/cancel", "prompt_id": format!("p{turn}")}).to_string()
+        }
+        Step::Nonsense => "garbage".to_owned(),
+        Step::FromTheFuture => json!({"type": "from_the_future", "n": 1.0}).to_string(),
+        Step::Heartbeat => json!({"type": "heartbeat_request"}).to_string(),
+        Step::Hint(trigger) => {
+            json!({"type": "command_hint_request", "prompt_id": format!("h{at}"), "trigger": trigger, "text": "cl"})
+                .to_string()
+        }
+        Step::AnotherVersion => json!({"type": "heartbeat_request", "protocol_version": 9}).to_string(),
+    }
+    };
+    steps.iter().enumerate().map(line).map(|line| line + "\n").collect()
+}
+
+/// What these bytes ask for, told by the reader alone.
+#[derive(Debug, Default)]
+struct AskedFor {
+    /// Names of turns, and what is answered if nobody stops anything.
+    turns: Vec<(String, Option<String>)>,
+    requests: Vec<String>,
+    cancels: usize,
+    beats: usize,
+    hints: Vec<String>,
+    refused: Vec<u64>,
+    stops: bool,
+    other_version: bool,
+}
+
+fn asked_for(said: &[u8]) -> AskedFor {
+    let mut asked = AskedFor::default();
     for (at, line) in said.split(|byte| *byte == b'\n').enumerate() {
-        match read_line(line) {
-            Ok(Some(Line { input: Input::Turn(turn), .. })) => match &turn.parts[..] {
-                [tenon_wire::input::InputPart::Text(text)] => answers.push(format!("Answer {text}.")),
+        let line = match read_line(line) {
+            Ok(Some(line)) => line,
+            Ok(None) => continue,
+            Err(_) => {
+                asked.refused.push(at as u64 + 1);
+                continue;
+            }
+        };
+        if line.protocol_version.is_some() {
+            asked.other_version = true;
+            break;
+        }
+        match line {
+            Line { input: Input::Turn(turn), .. } => match &turn.parts[..] {
+                [tenon_wire::input::InputPart::Text(text)] => {
+                    let answer = (!text.starts_with('/')).then(|| format!("Answer {text}."));
+                    asked.turns.push((turn.prompt_id.expect("a name"), answer));
+                }
                 other => panic!("{other:?}"),
             },
-            Ok(_) => {}
-            Err(_) => refused.push(at as u64 + 1),
+            Line { input: Input::ControlRequest { id, request }, .. } => {
+                asked.requests.push(id);
+                asked.stops |= matches!(*request, ControlRequest::Interrupt);
+            }
+            Line { input: Input::Cancel { request_id, .. }, .. } => {
+                asked.cancels += 1;
+                asked.requests.extend(request_id);
+                asked.stops = true;
+            }
+            Line { input: Input::Hint(hint), .. } => asked.hints.extend(hint.prompt_id),
+            Line { input: Input::Heartbeat { .. }, .. } => asked.beats += 1,
+            Line { .. } => {}
         }
     }
-    (answers, refused)
+    asked
+}
+
+/// What was told, by kind.
+#[derive(Debug, Default)]
+struct Told {
+    /// The names of turns, where the dialect has them, and their exit codes, in order.
+    results: Vec<(Option<String>, i64)>,
+    requests: Vec<String>,
+    cancels: usize,
+    beats: usize,
+    hints: Vec<String>,
+    continued: usize,
+    unsupported: usize,
+}
+
+/// Also whether each turn has one beginning and one end.
+#[track_caller]
+fn told(run: &Run) -> Told {
+    let mut told = Told::default();
+    let mut is_open = false;
+    for line in run.json_lines() {
+        let kind = line["type"].as_str().unwrap_or_default();
+        let metadata = &line["metadata"];
+        let opens = metadata["final"] != true && metadata["error"].is_null();
+        if line["subtype"] == "init" || !metadata["protocol_version"].is_null() && opens {
+            assert!(!is_open, "{line}\n{run}");
+            is_open = true;
+        }
+        match kind {
+            "result" => told.results.push((None, line["error"]["code"].as_i64().unwrap_or(0))),
+            "control_response" => {
+                let inner = &line["response"];
+                let id = inner["request_id"].as_str().or(line["request_id"].as_str());
+                told.requests.push(id.expect("an id").to_owned());
+                let answers = [&inner["response"], &inner["result"]];
+                told.continued += answers.iter().filter(|answer| answer["accepted"] == true).count();
+            }
+            "result/cancel" => told.cancels += 1,
+            "result/heartbeat" => told.beats += 1,
+            "system" if line["subtype"] == "heartbeat" => told.beats += 1,
+            "result/command_hint" if line["status"] != "loading" => {
+                told.hints.extend(line["prompt_id"].as_str().map(str::to_owned))
+            }
+            _ => {}
+        }
+        told.unsupported += usize::from(
+            line["subtype"] == "unsupported_protocol" || line["metadata"]["error"] == "unsupported_protocol",
+        );
+        if line["metadata"]["final"] == true {
+            let annotations = line["annotations"].as_array().expect("annotations");
+            let code = annotations.iter().find_map(|one| one["exit_code"].as_i64()).expect("a code");
+            told.results.push((line["prompt_id"].as_str().map(str::to_owned), code));
+        }
+        if kind == "result" || line["metadata"]["final"] == true {
+            assert!(is_open, "{line}\n{run}");
+            is_open = false;
+        }
+    }
+    assert!(!is_open, "{run}");
+    told
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 20, ..ProptestConfig::with_cases(cases(24)) })]
 
-    /// After any byte: what came whole is answered, half a line is refused, and the session ends in order.
+    /// Whatever is said, and after any byte of it: what came whole is answered once, turns in their order, half a line is
+    /// refused, and the session ends in order, or with what the last result says.
     #[test]
-    fn a_client_may_close_its_side_after_any_byte(cut in 0.0..=1.0, dialect in 0_usize..3) {
-        let said = said();
-        let cut = (cut * said.len() as f64) as usize;
+    fn a_client_may_close_its_side_after_any_byte(
+        mut steps in prop::collection::vec(step(), 1..16),
+        version in prop::option::weighted(0.15, 0_usize..16),
+        cut in prop_oneof![Just(1.0), 0.0..=1.0],
+        dialect in 0_usize..3,
+    ) {
+        if let Some(at) = version {
+            steps.insert(at.min(steps.len()), Step::AnotherVersion);
+        }
+        let said = said(&steps);
+        let said = &said.as_bytes()[..(cut * said.len() as f64) as usize];
         let (server, dialect) = (model(), DIALECTS[dialect]);
-        let run = client(&server, dialect).stdin(&said.as_bytes()[..cut]).run();
-        prop_assert_eq!(run.code, 0, "cut at {}\n{}", cut, run);
-        prop_assert_eq!((answers(dialect, &run), refused(&run)), wanted(&said.as_bytes()[..cut]), "cut at {}\n{}", cut, run);
+        let run = client(&server, dialect).stdin(said).run();
+        let (asked, answers) = (asked_for(said), answers(dialect, &run));
+        let told = told(&run);
+        let code = i32::from(asked.other_version);
+        prop_assert_eq!(run.code, code, "{}", run);
+        prop_assert_eq!(refused(&run), asked.refused, "{}", run);
+        prop_assert_eq!(sorted(told.requests), sorted(asked.requests), "{}", run);
+        prop_assert_eq!((told.cancels, told.beats), (asked.cancels, asked.beats), "{}", run);
+        prop_assert_eq!(sorted(told.hints), sorted(asked.hints), "{}", run);
+        prop_assert_eq!(told.unsupported, usize::from(asked.other_version), "{}", run);
+        if dialect == Dialect::OpenAi {
+            let of_client = |name: &&String| name.starts_with('p');
+            let names: Vec<&String> = told.results.iter().filter_map(|(name, _)| name.as_ref()).filter(of_client).collect();
+            prop_assert_eq!(names, asked.turns.iter().map(|(name, _)| name).collect::<Vec<_>>(), "{}", run);
+        }
+        let own = usize::from(asked.other_version && dialect != Dialect::OpenAi);
+        prop_assert_eq!(told.results.len(), asked.turns.len() + told.continued + own, "{}", run);
+        if asked.other_version {
+            prop_assert!(dialect == Dialect::OpenAi || told.results.last().is_some_and(|last| last.1 == 1), "{}", run);
+        } else if !asked.stops {
+            for ((_, wanted), answer) in asked.turns.iter().zip(&answers) {
+                prop_assert!(wanted.as_ref().is_none_or(|wanted| wanted == answer), "{answer}\n{}", run);
+            }
+        }
+    }
+
+    /// At any moment of it: what is told is what came first, in its order, and the last result agrees with the exit code.
+    #[test]
+    fn a_client_may_be_stopped_at_any_moment(
+        steps in prop::collection::vec(step(), 1..16),
+        results in 0_usize..3,
+        dialect in 0_usize..3,
+    ) {
+        let (server, dialect) = (model(), DIALECTS[dialect]);
+        let mut client = client(&server, dialect).stdin_idle().spawn();
+        let said = said(&steps);
+        client.write(format!("{}\n{said}", json!({"type": "heartbeat_request"})));
+        client.json();
+        // Turns that ask nobody for anything come to their end by themselves.
+        let is_plain = |step: &&Step| matches!(step, Step::Turn("one" | "two" | "three" | "/clear" | "/help"));
+        let plain = steps.iter().take_while(|step| !matches!(step, Step::Turn("write"))).filter(is_plain).count();
+        for _ in 0..results.min(plain) {
+            client.json_where(|line| line["type"] == "result" || line["metadata"]["final"] == true);
+        }
+        client.signal(Signal::Terminate);
+        let run = client.wait();
+        prop_assert_eq!(run.code, 143, "{}", run);
+        answers(dialect, &run);
+        let (told, asked) = (told(&run), asked_for(said.as_bytes()));
+        prop_assert_eq!(told.results.last().map(|last| last.1), Some(143), "{}", run);
+        if dialect == Dialect::OpenAi {
+            let names = told.results.iter().filter_map(|(name, _)| name.as_ref()).filter(|name| name.starts_with('p'));
+            let in_order: Vec<&String> = asked.turns.iter().map(|(name, _)| name).collect();
+            let names: Vec<&String> = names.collect();
+            prop_assert_eq!(&names[..], &in_order[..names.len()], "{}", run);
+        }
+        let mut once = told.requests.clone();
+        once.sort();
+        once.dedup();
+        prop_assert_eq!(once.len(), told.requests.len(), "{}", run);
     }
 
     /// At any line that it is told: every turn that it sent is answered.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::json;
 use tenon_core::{Failure, McpStatus};
 
-use super::{CommandAnswer, Commands, Desk, Form, ListedCommand, Words, refused, shown};
+use super::{CommandAnswer, Commands, Desk, Form, ListedCommand, Words, counted, refused, shown};
 
 /// A list of tools is read by people: the first sentence says what one is for.
 const SUMMARY_CHARS: usize = 100;
@@ -39,18 +39,17 @@ pub(super) fn stats(words: &Words<'_>, desk: &dyn Desk) -> Result<CommandAnswer,
     let limit = stats.context_limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
     let before = match stats.turns_before {
         0 => String::new(),
-        1 => "1 earlier turn; since then ".to_owned(),
-        turns => format!("{turns} earlier turns; since then "),
+        turns => format!("{}; since then ", counted(turns, "earlier turn")),
     };
     Ok(CommandAnswer::message(format!(
-        "Session {}, model `{}`: {before}{} turns, {} input and {} output tokens, cost {cost}. The conversation has {} messages, \
+        "Session {}, model `{}`: {before}{}, {} input and {} output tokens, cost {cost}. The conversation has {}, \
          about {}{limit} tokens.",
         stats.session_id,
         stats.model,
-        stats.turns,
+        counted(stats.turns, "turn"),
         stats.used.input,
         stats.used.output,
-        desk.history().len(),
+        counted(desk.history().len(), "message"),
         stats.context_tokens,
     )))
 }

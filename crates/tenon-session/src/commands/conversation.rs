@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tenon_core::Failure;
 
-use super::{CommandAnswer, Desk, Form, ListedCommand, Words, refused, shown};
+use super::{CommandAnswer, Desk, Form, ListedCommand, Words, counted, refused, shown};
 use crate::SavedChat;
 
 pub(super) async fn clear(words: &Words<'_>, desk: &mut dyn Desk) -> Result<CommandAnswer, Failure> {
@@ -29,7 +29,8 @@ pub(super) async fn chat(words: &Words<'_>, desk: &mut dyn Desk) -> Result<Comma
             }
             let messages = chats.save(tag, desk.history())?;
             Ok(CommandAnswer::message(format!(
-                "The conversation was saved as `{tag}` ({messages} messages)."
+                "The conversation was saved as `{tag}` ({}).",
+                counted(messages, "message")
             )))
         }
         "resume" if tag.is_empty() => choose(desk),
@@ -39,7 +40,8 @@ pub(super) async fn chat(words: &Words<'_>, desk: &mut dyn Desk) -> Result<Comma
             desk.replace_history(history).await?;
             desk.start_over();
             Ok(CommandAnswer::message(format!(
-                "The conversation goes on from `{tag}` ({messages} messages)."
+                "The conversation goes on from `{tag}` ({}).",
+                counted(messages, "message")
             )))
         }
         "delete" if !tag.is_empty() => {
@@ -55,7 +57,7 @@ pub(super) async fn chat(words: &Words<'_>, desk: &mut dyn Desk) -> Result<Comma
 fn list(desk: &dyn Desk) -> Result<CommandAnswer, Failure> {
     let chats = desk.saved_chats()?.list()?;
     let messages = desk.history().len();
-    let mut text = format!("The current session has {messages} history records.");
+    let mut text = format!("The current session has {}.", counted(messages, "history record"));
     match chats.len() {
         0 => text.push_str(" No chats of this folder are saved."),
         _ => text.push_str(" Saved chats of this folder:"),
@@ -88,5 +90,5 @@ fn choose(desk: &dyn Desk) -> Result<CommandAnswer, Failure> {
 }
 
 fn described(chat: &SavedChat) -> String {
-    format!("{} messages, saved {}", chat.messages, chat.saved)
+    format!("{}, saved {}", counted(chat.messages, "message"), chat.saved)
 }

@@ -1,11 +1,12 @@
 //! Tells a client what became of a command: the line about it, between the beginning and the end of its turn, so that a client
 //! that only waits for ends is not left waiting.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tenon_agent::{Agent, Deliver, Emitter, Ended};
 use tenon_core::{
-    Ending, EventKind, EventSink, Failure, IdSource, Metrics, Outcome, RunInfo, Success, Timestamp,
+    BoxFut, Ending, Event, EventKind, EventSink, Failure, IdSource, Metrics, Outcome, RunInfo, Success,
+    Timestamp,
 };
 use tenon_wire::input::Command;
 use tenon_wire::{CommandTold, Replies};
@@ -40,6 +41,11 @@ impl Teller {
             command: &command_json(&self.command),
             result: &answer.to_json(self.control),
         }));
+    }
+
+    /// The line about the command stands within the run that it asks for: right after its beginning.
+    pub fn within(self, answer: CommandAnswer, sink: Arc<dyn EventSink>) -> Arc<dyn EventSink> {
+        Arc::new(TellAfterStart { sink, to_tell: Mutex::new(Some((self, answer))) })
     }
 
     /// A command that asks nobody: its answer is the answer of the turn.
@@ -102,5 +108,30 @@ impl Teller {
 
     fn emitter(&self) -> Emitter {
         Emitter::new(Arc::clone(&self.sink), Arc::clone(&self.ids), None)
+    }
+}
+
+struct TellAfterStart {
+    sink: Arc<dyn EventSink>,
+    to_tell: Mutex<Option<(Teller, CommandAnswer)>>,
+}
+
+impl EventSink for TellAfterStart {
+    fn emit(&self, event: Event) {
+        let is_start = matches!(event.kind, EventKind::RunStarted(_)) && event.parent.is_none();
+        self.sink.emit(event);
+        if is_start
+            && let Some((teller, answer)) = self.to_tell.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            teller.tell(&answer);
+        }
+    }
+
+    fn flush(&self) {
+        self.sink.flush();
+    }
+
+    fn blocked(&self) -> Option<BoxFut<'_, ()>> {
+        self.sink.blocked()
     }
 }

@@ -148,7 +148,7 @@ async fn a_conversation_goes_into_a_chat_and_comes_back() {
     desk.history = vec![Message::user("hello")];
     assert_eq!(
         said(typed("/chat save a.1", &mut desk).await),
-        "The conversation was saved as `a.1` (1 messages)."
+        "The conversation was saved as `a.1` (1 message)."
     );
     assert_eq!(said(typed("/clear", &mut desk).await), "The conversation was cleared.");
     assert!(desk.history.is_empty());

@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenon_agent::{Agent, Background, Stop};
+use tenon_agent::{Background, Stop};
 use tenon_core::{
     ApprovalMode, BoxFut, Event, EventKind, EventSink, Failure, Id, IdSource, Message, Outcome, Part,
+    RunInfo, SandboxState,
 };
 use tenon_session::{
-    Answer, Closed, Commanded, Conversation, Deadlines, Host, Incoming, Later, Lines, Peer, Session,
+    Answer, Closed, Commanded, Conversation, Deadlines, GettingReady, Host, Incoming, Later, Lines, Peer,
+    Prepared, Session,
 };
 use tenon_wire::input::{ControlRequest, FileData, Hint, Initialize, RequestOptions, Turn};
 use tenon_wire::{Dialect, Replies};
@@ -20,8 +22,34 @@ use tokio::sync::{Notify, mpsc};
 struct Slow;
 
 impl Host for Slow {
-    fn agent(&mut self, _: &RequestOptions, _: &Stop) -> Result<BoxFut<'static, Agent>, Failure> {
-        Ok(Box::pin(pending()))
+    type Change = ();
+
+    fn check(&mut self, _: &RequestOptions) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn agent(&mut self, _: &RequestOptions, stop: &Stop) -> Result<GettingReady, Failure> {
+        let stop = stop.clone();
+        Ok(Box::pin(async move {
+            stop.cancel().cancelled().await;
+            Err(stop.failure())
+        }))
+    }
+
+    fn info(&self, session_id: Id) -> RunInfo {
+        RunInfo {
+            session_id,
+            cwd: "/".into(),
+            model: "m".into(),
+            permission_mode: "default".into(),
+            tools: Vec::new(),
+            agents: Vec::new(),
+            commands: Vec::new(),
+            mcp_servers: Vec::new(),
+            cli_version: "0".into(),
+            sandbox: SandboxState::Off,
+            channel: None,
+        }
     }
 
     fn conversation(&mut self, _: &Turn) -> Result<Option<Conversation>, Failure> {
@@ -44,9 +72,11 @@ impl Host for Slow {
         Ok(json!({}))
     }
 
-    fn set_model(&mut self, _: Option<&str>) -> Result<String, Failure> {
-        Ok("m".into())
+    fn prepare(&mut self, _: &ControlRequest) -> Result<Prepared<()>, Failure> {
+        Ok(Prepared { answer: json!({}), change: Some(()) })
     }
+
+    fn make(&mut self, (): ()) {}
 
     fn set_mode(&mut self, _: ApprovalMode) -> Result<(), Failure> {
         Ok(())
@@ -68,6 +98,10 @@ impl Host for Slow {
 
     fn end(&mut self) -> BoxFut<'_, ()> {
         Box::pin(async {})
+    }
+
+    fn never_started(&self) -> Option<Failure> {
+        None
     }
 }
 

@@ -63,9 +63,19 @@ pub struct Initialize {
     pub mcp_servers: Map<String, Value>,
     /// Sub-agents that the client defines, as it wrote them.
     pub agents: Vec<Value>,
-    /// How long we may wait for `can_use_tool`.
-    pub can_use_tool_ms: Option<u64>,
+    pub timeouts: ClientTimeouts,
     pub effort: Option<String>,
+}
+
+/// How long we may wait for the client, in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientTimeouts {
+    pub can_use_tool: Option<u64>,
+    /// For hooks that name none of their own.
+    pub hook_callback: Option<u64>,
+    pub mcp_message: Option<u64>,
+    /// Names that say nothing to us.
+    pub unknown: Vec<String>,
 }
 
 /// A hook that is called back over the control channel.
@@ -181,24 +191,45 @@ fn initialize(fields: &Map<String, Value>) -> Result<Initialize, InputError> {
         }
         Some(_) => return Err(InputError::new("`agents` must be a list or an object")),
     };
-    let can_use_tool_ms = match fields.get("timeout") {
-        None | Some(Value::Null) => None,
-        Some(Value::Object(timeouts)) => match timeouts.get("canUseTool") {
-            None | Some(Value::Null) => None,
-            Some(ms) => Some(ms.as_u64().ok_or_else(|| {
-                InputError::new("`timeout.canUseTool` must be a whole number of milliseconds")
-            })?),
-        },
-        Some(_) => return Err(InputError::new("`timeout` must be an object")),
-    };
     Ok(Initialize {
         hooks: hooks(fields.get("hooks"))?,
         client_mcp_servers,
         mcp_servers,
         agents,
-        can_use_tool_ms,
+        timeouts: timeouts(fields.get("timeout"))?,
         effort: text(fields, "effort")?,
     })
+}
+
+/// `{"canUseTool": 60000, "hookCallback": 5000, "mcpMessage": 30000}`
+fn timeouts(value: Option<&Value>) -> Result<ClientTimeouts, InputError> {
+    let given = match value {
+        None | Some(Value::Null) => return Ok(ClientTimeouts::default()),
+        Some(Value::Object(given)) => given,
+        Some(_) => return Err(InputError::new("`timeout` must be an object")),
+    };
+    let mut timeouts = ClientTimeouts::default();
+    for (name, value) in given {
+        let place = match name.as_str() {
+            "canUseTool" => &mut timeouts.can_use_tool,
+            "hookCallback" => &mut timeouts.hook_callback,
+            // Its other name is what an SDK calls the same wait in its own options.
+            "mcpMessage" | "mcpRequest" => &mut timeouts.mcp_message,
+            // How long the client itself waits for us.
+            "controlRequest" | "streamClose" => continue,
+            _ => {
+                timeouts.unknown.push(name.clone());
+                continue;
+            }
+        };
+        if !value.is_null() {
+            let ms = value.as_u64().ok_or_else(|| {
+                InputError::new(format!("`timeout.{name}` must be a whole number of milliseconds"))
+            })?;
+            *place = Some(ms);
+        }
+    }
+    Ok(timeouts)
 }
 
 fn strings(values: &[Value], name: &str) -> Result<Vec<String>, InputError> {

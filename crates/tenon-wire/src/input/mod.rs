@@ -18,7 +18,7 @@ mod published;
 mod tool_request;
 
 pub use chat_request::{Command, CommandKind, RequestedCall, SessionRef, Turn, TurnOrigin};
-pub use control::{ClientHook, ControlRequest, Initialize};
+pub use control::{ClientHook, ClientTimeouts, ControlRequest, Initialize};
 pub use line::{Hint, HintTrigger, Input, InputError, Line, read_line};
 pub use options::RequestOptions;
 pub use parts::{FileData, InputPart};

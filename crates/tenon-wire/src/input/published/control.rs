@@ -216,12 +216,19 @@ struct HookEntry {
     timeout: Option<f64>,
 }
 
-/// How long tenon waits for the client.
+/// How long tenon waits for the client, in milliseconds.
 #[derive(JsonSchema)]
 struct ClientTimeouts {
-    /// Milliseconds.
     #[serde(rename = "canUseTool")]
     can_use_tool: Option<u64>,
+    /// For hooks that name none of their own.
+    #[serde(rename = "hookCallback")]
+    hook_callback: Option<u64>,
+    #[serde(rename = "mcpMessage")]
+    mcp_message: Option<u64>,
+    /// Another name of `mcpMessage`.
+    #[serde(rename = "mcpRequest")]
+    mcp_request: Option<u64>,
 }
 
 /// Names, or an object whose keys they are.
