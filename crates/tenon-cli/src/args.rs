@@ -310,7 +310,7 @@ pub struct RunArgs {
     /// A command still waited for after so many seconds goes to the background
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Tools")]
     pub promote_after: Option<u64>,
-    /// `none`: a call that would need asking is denied, also when a client could be asked
+    /// `none`: a call that would need asking is denied, also when a client could be asked; `host`: it is asked
     #[arg(long, value_name = "WHO", help_heading = "Tools")]
     pub permission_prompts: Option<String>,
     /// Who is asked when a call needs approval: `stdio` for the client, or `mcp__SERVER__TOOL`

@@ -84,6 +84,13 @@ impl StreamHost {
         memory.iter().map(file).collect()
     }
 
+    /// The same, as `initialize` tells them.
+    pub(crate) fn described_models(&self) -> Vec<Value> {
+        let described =
+            |model: &Value| json!({ "value": model["id"], "displayName": model["label"], "description": "" });
+        self.available_models().iter().map(described).collect()
+    }
+
     /// The model that is asked, those that take its place, and those that the settings name.
     fn available_models(&self) -> Vec<Value> {
         let Ok(live) = &self.live else { return Vec::new() };
@@ -131,20 +138,23 @@ fn context_usage(live: &Live, memory: &[Value], history: &[Message]) -> Value {
     ];
     let total: u64 = parts.iter().map(|(_, tokens)| tokens).sum();
     let window = agent.models.facts(&agent.info.model).max_input;
-    let percentage = window.filter(|window| *window > 0).map(|window| total as f64 * 100.0 / window as f64);
+    // Clients reckon with these: where nobody knows how much there is room for, it is 0.
+    let room = window.unwrap_or_default();
+    let percentage = if room == 0 { 0.0 } else { total as f64 * 100.0 / room as f64 };
     let breakdown: Map<String, Value> =
         parts.iter().map(|(name, tokens)| ((*name).to_owned(), json!(tokens))).collect();
     let categories: Vec<Value> = parts
         .iter()
-        .map(|(name, tokens)| json!({ "name": name, "tokens": tokens, "color": "default" }))
+        .map(|(name, tokens)| json!({ "name": name, "tokens": tokens, "color": "default", "kind": "used" }))
         .collect();
-    let agents: Vec<Value> = agent.info.agents.iter().map(|name| json!({ "agentType": name })).collect();
+    let helper = |name: &String| json!({ "agentType": name, "source": "settings", "tokens": 0 });
+    let agents: Vec<Value> = agent.info.agents.iter().map(helper).collect();
     json!({
         "subtype": "get_context_usage", "modelName": agent.info.model, "model": agent.info.model,
-        "totalTokens": total, "contextWindowSize": window, "maxTokens": window, "rawMaxTokens": window,
+        "totalTokens": total, "contextWindowSize": window, "maxTokens": room, "rawMaxTokens": room,
         "percentage": percentage, "breakdown": breakdown, "categories": categories,
         "builtinTools": listed(&built_in), "mcpTools": listed(&of_servers), "memoryFiles": memory,
-        "agents": agents, "isAutoCompactEnabled": agent.compact_at < 1.0, "isEstimated": true,
+        "agents": agents, "gridRows": [], "apiUsage": null, "isAutoCompactEnabled": agent.compact_at < 1.0, "isEstimated": true,
     })
 }
 

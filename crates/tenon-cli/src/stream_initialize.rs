@@ -14,7 +14,7 @@ use tenon_core::{
 use tenon_tools::{Rule, mcp_server_word};
 use tenon_wire::input::{ClientHook, Initialize};
 
-use crate::stream_session::StreamHost;
+use crate::stream_session::{Live, StreamHost};
 
 impl StreamHost {
     pub(crate) fn set_up(&mut self, wanted: &Initialize) -> Result<Value, Failure> {
@@ -57,6 +57,7 @@ impl StreamHost {
             warnings.extend(self.rebuild(args)?);
         }
         let commands = self.listed_commands();
+        let models = self.described_models();
         let live = self.live()?;
         live.agent.warnings.extend(warnings);
         let effort_status = effort.map(|effort| live.set_effort(effort));
@@ -70,8 +71,11 @@ impl StreamHost {
                 "can_get_usage_info": true, "can_handle_mcp_message": true,
             },
             "commands": commands,
-            "agents": live.agent.info.agents,
+            "agents": described_agents(live),
+            "models": models,
+            "account": {},
             "output_style": "default",
+            "available_output_styles": ["default"],
         });
         if let Some(status) = effort_status {
             answer["effort_status"] = status;
@@ -101,6 +105,15 @@ impl StreamHost {
         }
         Ok((servers, warnings))
     }
+}
+
+/// As the SDKs type them.
+fn described_agents(live: &Live) -> Vec<Value> {
+    let described = |name: &String| {
+        let file = live.parts.agents.iter().find(|agent| agent.name == *name);
+        json!({ "name": name, "description": file.map(|agent| agent.description.as_str()).unwrap_or_default() })
+    };
+    live.agent.info.agents.iter().map(described).collect()
 }
 
 fn hosted_by_client() -> McpServerConfig {

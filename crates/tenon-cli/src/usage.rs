@@ -192,11 +192,6 @@ fn check_permissions(args: &RunArgs) -> Result<(), UsageError> {
             "`--safe-mode` starts no MCP servers, so `--mcp-config` cannot be used with it",
         ));
     }
-    if args.strict_mcp_config && args.mcp_config.is_empty() {
-        return Err(UsageError::new(
-            "`--strict-mcp-config` needs `--mcp-config`: there would be no MCP server",
-        ));
-    }
     who_is_asked::check_flags(args)
 }
 

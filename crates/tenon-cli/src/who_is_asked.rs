@@ -20,6 +20,14 @@ const DRIVER: &str = "stdio";
 /// The mode in which another system asks nobody.
 const NEVER_ASKS: &str = "dontAsk";
 
+/// The values of `--permission-prompts`: nobody is asked, or whoever drives the run, as without the flag.
+const PROMPTS_NOBODY: &str = "none";
+const PROMPTS_HOST: &str = "host";
+
+fn asks_nobody(args: &RunArgs) -> bool {
+    args.permission_prompts.as_deref() == Some(PROMPTS_NOBODY)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhoIsAsked<'a> {
     Driver,
@@ -32,7 +40,7 @@ impl<'a> WhoIsAsked<'a> {
     pub fn of(args: &'a RunArgs) -> WhoIsAsked<'a> {
         match args.permission_prompt_tool.as_deref() {
             Some(tool) if tool != DRIVER => WhoIsAsked::Tool(tool),
-            _ if args.permission_prompts.is_some() => WhoIsAsked::Nobody,
+            _ if asks_nobody(args) => WhoIsAsked::Nobody,
             _ if args.approval_mode.as_deref() == Some(NEVER_ASKS) => WhoIsAsked::Nobody,
             _ => WhoIsAsked::Driver,
         }
@@ -64,12 +72,13 @@ impl<'a> WhoIsAsked<'a> {
 
 /// What the flags alone cannot mean.
 pub fn check_flags(args: &RunArgs) -> Result<(), UsageError> {
-    if let Some(other) = args.permission_prompts.as_deref().filter(|who| *who != "none") {
+    let known = |who: &&str| matches!(*who, PROMPTS_NOBODY | PROMPTS_HOST);
+    if let Some(other) = args.permission_prompts.as_deref().filter(|who| !known(who)) {
         return Err(UsageError::new(format!("`--permission-prompts {other}` is not known"))
-            .hint("the only value is `none`"));
+            .hint("`none` asks nobody, `host` whoever drives the run"));
     }
     let Some(tool) = args.permission_prompt_tool.as_deref() else { return Ok(()) };
-    if args.permission_prompts.is_some() {
+    if asks_nobody(args) {
         return Err(UsageError::new(
             "`--permission-prompts none` asks nobody, so `--permission-prompt-tool` cannot be used with it",
         ));

@@ -376,11 +376,9 @@ impl Commands {
     }
 
     fn built_in(&self, name: &str, args: String) -> Result<Found<'_>, Failure> {
-        self.is_enabled(name)?;
-        match builtin::named(name) {
-            Some(built_in) => Ok(Found::BuiltIn(built_in, args)),
-            None => Err(self.unknown(name)),
-        }
+        let Some(built_in) = builtin::named(name) else { return Err(self.unknown(name)) };
+        self.is_enabled(built_in.name)?;
+        Ok(Found::BuiltIn(built_in, args))
     }
 
     fn is_enabled(&self, name: &str) -> Result<(), Failure> {

@@ -48,6 +48,37 @@ const ALIASES: &[(&str, &str)] = &[
     ("ExitPlanMode", "exit_plan_mode"),
     ("AskUserQuestion", "ask_user_question"),
     ("ToolSearch", "tool_search"),
+    ("TaskStop", "task_stop"),
+    ("KillShell", "task_stop"),
+    ("KillBash", "task_stop"),
+    ("CronCreate", "cron_create"),
+    ("CronList", "cron_list"),
+    ("CronDelete", "cron_delete"),
+    ("SendMessage", "send_message"),
+    ("ReadMcpResourceTool", "read_mcp_resource"),
+    ("StructuredOutput", "structured_output"),
+];
+
+/// Tools that other systems have and tenon has not. Clients forbid and allow them by habit; what is not there needs
+/// neither, so a rule about them is no mistake.
+const ELSEWHERE: &[&str] = &[
+    "BashOutput",
+    "EnterPlanMode",
+    "EnterWorktree",
+    "ExitWorktree",
+    "LSP",
+    "ListMcpResources",
+    "ListMcpResourcesTool",
+    "MultiEdit",
+    "NotebookEdit",
+    "NotebookRead",
+    "SlashCommand",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskOutput",
+    "TaskUpdate",
+    "save_memory",
 ];
 
 /// Tools of contracts, which have no alias.
@@ -153,9 +184,12 @@ impl Rule {
         &self.tool
     }
 
-    /// Whether the rule names a tool that may exist. Tools of servers are known only when they are there.
+    /// Whether the rule names a tool that may exist, here or elsewhere. Tools of servers are known only when they are
+    /// there.
     pub fn names_a_tool(&self) -> bool {
-        self.tool.starts_with("mcp__") || known_tool_names().any(|name| name == self.tool)
+        self.tool.starts_with("mcp__")
+            || ELSEWHERE.contains(&self.tool.as_str())
+            || known_tool_names().any(|name| name == self.tool)
     }
 
     /// The tool that was probably meant by a name that no tool has.

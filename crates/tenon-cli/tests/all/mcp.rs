@@ -169,7 +169,6 @@ fn what_is_configured_wrongly_is_said_before_anything_is_asked() {
             52,
             "the MCP servers `a b` and `a_b` would both have tools called `mcp__a_b__…`",
         ),
-        (vec!["--strict-mcp-config"], 2, "`--strict-mcp-config` needs `--mcp-config`"),
         (vec!["--safe-mode", "--mcp-config", "{}"], 2, "`--safe-mode` starts no MCP servers"),
     ];
     for (args, code, message) in cases {

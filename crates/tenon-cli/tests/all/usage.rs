@@ -110,7 +110,7 @@ fn flags_that_cannot_go_together_are_refused() {
         (&["word", "-"], "`-` stands alone: it means that stdin is the prompt"),
         (
             &["--permission-prompts", "stdio", "-p", "a"],
-            "`--permission-prompts stdio` is not known\nhint: the only value is `none`",
+            "`--permission-prompts stdio` is not known\nhint: `none` asks nobody, `host` whoever drives the run",
         ),
     ];
     for (args, message) in table {

@@ -71,6 +71,8 @@ pub(super) const BUILT_IN: [BuiltIn; 9] = [
 ];
 
 pub(super) fn named(name: &str) -> Option<&'static BuiltIn> {
+    // What clients of another system type for it.
+    let name = if name == "compact" { "compress" } else { name };
     BUILT_IN.iter().find(|command| command.name == name)
 }
 
