@@ -67,9 +67,9 @@ pub fn exit_code_of_flow(status: WorkflowStatus, failure: Option<&Failure>, writ
         (_, Some(failure)) => failure.exit_code(),
         (WorkflowStatus::BudgetExceeded, None) => exit_code(ErrorClass::Budget),
         (WorkflowStatus::Cancelled, None) => exit_code(ErrorClass::Interrupted(Signal::Int)),
-        (WorkflowStatus::Failed | WorkflowStatus::Partial | WorkflowStatus::Suspended, None) => {
-            GENERAL_FAILURE
-        }
+        // What it lacks to go on is somebody's answer.
+        (WorkflowStatus::Suspended, None) => exit_code(ErrorClass::Input),
+        (WorkflowStatus::Failed | WorkflowStatus::Partial, None) => GENERAL_FAILURE,
     };
     match written {
         Written::All => code,

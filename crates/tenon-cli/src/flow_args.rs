@@ -63,6 +63,8 @@ pub enum FlowCommand {
         #[arg(long, value_name = "FILE", conflicts_with = "format")]
         html: Option<PathBuf>,
     },
+    /// Answer a question of a run, as the first or not at all. Exit 0 if it is answered so, 42 if it was answered otherwise
+    Approve(FlowApproveArgs),
     /// Stop a run, also one of another process
     Cancel {
         /// The run's id, or the beginning of it
@@ -79,6 +81,20 @@ pub enum FlowCommand {
         /// The run's id, or the beginning of it
         run: String,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct FlowApproveArgs {
+    /// The run's id, or the beginning of it
+    pub run: String,
+    /// The step that asks, as `tenon flow show` calls it
+    pub step: String,
+    /// Say no
+    #[arg(long)]
+    pub deny: bool,
+    /// What the step's `data` asks for: a JSON object
+    #[arg(long, value_name = "JSON|@FILE")]
+    pub data: Option<String>,
 }
 
 /// Words are the run and, where it is another one now, its document.

@@ -10,7 +10,7 @@ use tenon_flow::{Diagnostic, Drawing, LoadError, LoadOptions, LoadedWorkflow, Pl
 use crate::flow_args::{FlowCommand, PlanFormat, ReportFormat};
 use crate::manual::print;
 use crate::stderr::{Level, Reporter, line};
-use crate::{flow_run, flow_runs, surroundings, sys};
+use crate::{flow_approve, flow_run, flow_runs, surroundings, sys};
 
 pub fn main(command: FlowCommand) -> u8 {
     match command {
@@ -23,6 +23,7 @@ pub fn main(command: FlowCommand) -> u8 {
             flow_runs::write_page(&run, &file, payloads)
         }
         FlowCommand::Show { run, format, payloads, html: None } => flow_runs::show(&run, format, payloads),
+        FlowCommand::Approve(args) => flow_approve::main(&args),
         FlowCommand::Cancel { run } => flow_runs::cancel(&run),
         FlowCommand::Delete { runs } => flow_runs::delete(&runs),
         FlowCommand::Export { run } => flow_runs::export(&run),

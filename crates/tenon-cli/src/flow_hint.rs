@@ -8,6 +8,7 @@ use clap::{ArgMatches, Command, CommandFactory};
 use tenon_flow::{MoneyLimit, RunSpec, WorkflowOutcome, WorkflowStatus};
 
 use crate::args::Cli;
+use crate::flow_approve;
 use crate::stderr::line;
 
 /// Flags that are pinned with the run, that are about one try only, or that resuming has of its own.
@@ -32,9 +33,15 @@ const SOME_DOLLARS: f64 = 1.0;
 
 /// Says how to go on.
 pub fn tell(run_id: &str, spec: &RunSpec, outcome: &WorkflowOutcome) {
+    if outcome.status == WorkflowStatus::Suspended {
+        flow_approve::tell_waiting(run_id, &outcome.questions);
+    }
     let mut words = vec!["tenon".to_owned(), "flow".into(), "resume".into(), run_id.to_owned()];
     words.extend(flags(std::env::args_os().collect()));
-    let mut hint = "to go on with the run:";
+    let mut hint = match outcome.status {
+        WorkflowStatus::Suspended => "once that is answered, to go on with the run:",
+        _ => "to go on with the run:",
+    };
     if outcome.status == WorkflowStatus::BudgetExceeded {
         if is_of_document(outcome) {
             hint = "raise `budget` in the document, then go on with the run:";
@@ -115,7 +122,7 @@ fn repeated(given: &ArgMatches, resume: &Command) -> Vec<String> {
 }
 
 /// As a shell reads it back.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();

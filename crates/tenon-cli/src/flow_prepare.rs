@@ -14,8 +14,8 @@ use tenon_core::{ErrorClass, Failure, NoClient, NoSink, Price, Rates, Secrets, T
 use tenon_flow::{
     Entry, FolderTools, Given, Journal, JournalError, JournalLog, JsonText, LoadedWorkflow, ModelPrice,
     ModelWish, MoneyLimit, NewDocument, NewRun, NoLog, Past, Resumed, RowKind, RunLimits, RunSpec, Segment,
-    Spent, StepLog, StepModels, StepParts, Uncommitted, WallTime, Worktrees, is_isolated, tool_refusal,
-    unusable_tools,
+    Spent, StepLog, StepModels, StepParts, Uncommitted, WallTime, Worktrees, first_approval, is_isolated,
+    tool_refusal, unusable_tools,
 };
 use tenon_tools::SessionSource;
 use tenon_wire::Format;
@@ -37,7 +37,8 @@ use crate::stdin::{self, Piped};
 use crate::telemetry::Telemetry;
 use crate::work_folder::WorkFolders;
 use crate::{
-    cli_settings, client_marks, flow_hooks, flow_inputs, flow_journal, flow_resume, money, surroundings,
+    cli_settings, client_marks, flow_approve, flow_hooks, flow_inputs, flow_journal, flow_resume, money,
+    surroundings,
 };
 
 /// Everything that can be wrong is found here, before the first model call.
@@ -89,6 +90,9 @@ pub async fn prepare(
         Document::Read(flow) => Some(flow.as_ref()),
         Document::ToBeMade { .. } => None,
     };
+    if let (None, Some(step)) = (&source.journal, read.and_then(first_approval)) {
+        return Err(flow_approve::needs_journal(&step));
+    }
     warnings.extend(loaded.warnings.iter().cloned());
     if let Some(flow) = read {
         tenon_flow::each_price(flow, &mut |model, price| {

@@ -151,6 +151,10 @@ impl Progress {
                     &format!("step {step}: {} ({})", skipped.status.name(), skipped.message),
                 );
             }
+            FlowEventData::StepSuspended(question) => {
+                self.does(&mut state, step, "waits for an approval".to_owned());
+                self.say(&mut state, &format!("step {step}: asks for an approval: {}", question.message));
+            }
             FlowEventData::AgentTurn(turn) => {
                 let doing = match turn.phase {
                     TurnPhase::Request => format!("asks {}", turn.model),

@@ -1,6 +1,7 @@
 //! `tenon flow list|show|cancel|delete|export`: the runs that are kept. What is in one is put together by
 //! `tenon_flow::RunView`; here it is only written down, without prompts, answers and results unless they are asked for.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,32 +10,32 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tenon_core::{ErrorClass, Failure, Timestamp};
 use tenon_flow::{
-    Answer, AttemptView, CallView, Cancelling, ErrorReport, Given, Journal, JournalError, NotRun, Payloads,
-    RunState, RunStep, RunSummary, RunView, Spent, StepError, Tokens, TurnView, WorkflowStatus, page,
-    says_nothing_of_the_run,
+    Answer, AttemptView, CallView, Cancelling, ErrorReport, Given, Journal, JournalError, KeptQuestion,
+    NotRun, Payloads, RunState, RunStep, RunSummary, RunView, Spent, StepError, Tokens, TurnView,
+    WorkflowStatus, page, says_nothing_of_the_run,
 };
 
 use crate::flow_args::ReportFormat;
 use crate::manual::print;
 use crate::result_file::ResultFile;
 use crate::stderr::{Level, Reporter, harmless, line};
-use crate::{flow_journal, flow_resume, flow_talk, surroundings};
+use crate::{flow_journal, flow_questions, flow_resume, flow_talk, surroundings};
 
 /// How long `cancel` waits for the other process: it looks twice a second, and its steps have two seconds to stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 pub fn list(limit: usize, format: ReportFormat) -> u8 {
-    done(listed(limit).map(|runs| match format {
+    done(listed(limit).map(|(runs, asks)| match format {
         ReportFormat::Json => {
-            let runs: Vec<Value> = runs.iter().map(summary_json).collect();
+            let runs: Vec<Value> = runs.iter().map(|run| summary_json(run, &asks)).collect();
             print(format!("{}\n", Value::Array(runs)).as_bytes())
         }
         ReportFormat::Text if runs.is_empty() => {
             line("there are no runs");
             0
         }
-        ReportFormat::Text => print(table(&runs).as_bytes()),
+        ReportFormat::Text => print(table(&runs, &asks).as_bytes()),
     }))
 }
 
@@ -79,7 +80,7 @@ pub enum Shown {
     Everything,
 }
 
-fn done(result: Result<u8, Failure>) -> u8 {
+pub fn done(result: Result<u8, Failure>) -> u8 {
     result.unwrap_or_else(|failure| {
         Reporter { level: Level::Quiet, heartbeats: false, is_terminal: false }.failure(&failure);
         failure.exit_code()
@@ -91,7 +92,7 @@ fn failure(error: JournalError) -> Failure {
 }
 
 /// The journal, and the run in it.
-fn found(run: &str) -> Result<(Journal, String), Failure> {
+pub fn found(run: &str) -> Result<(Journal, String), Failure> {
     let journal = flow_journal::existing(&surroundings::collect(None))?;
     let journal = journal.ok_or_else(|| failure(JournalError::Unknown { id: run.to_owned() }))?;
     let id = journal.find(run).map_err(failure)?;
@@ -105,14 +106,21 @@ pub fn view(run: &str) -> Result<RunView, Failure> {
     RunView::of(&stored).map_err(failure)
 }
 
-fn listed(limit: usize) -> Result<Vec<RunSummary>, Failure> {
+/// What suspended runs wait for, by run.
+type Asks = HashMap<String, Vec<KeptQuestion>>;
+
+fn listed(limit: usize) -> Result<(Vec<RunSummary>, Asks), Failure> {
     match flow_journal::existing(&surroundings::collect(None))? {
-        Some(journal) => journal.list(limit).map_err(failure),
-        None => Ok(Vec::new()),
+        Some(journal) => {
+            let runs = journal.list(limit).map_err(failure)?;
+            let asks = flow_questions::of_runs(&journal, &runs).map_err(failure)?;
+            Ok((runs, asks))
+        }
+        None => Ok(Default::default()),
     }
 }
 
-fn table(runs: &[RunSummary]) -> String {
+fn table(runs: &[RunSummary], asks: &Asks) -> String {
     let width = runs.iter().map(|run| run.id.len()).max().unwrap_or(0).max("RUN".len());
     let mut table =
         format!("{:width$}  {:16}  {:15}  {:>9}  WORKFLOW\n", "RUN", "BEGUN (UTC)", "STATUS", "COST");
@@ -126,12 +134,15 @@ fn table(runs: &[RunSummary]) -> String {
             run.id,
             harmless(&run.name).replace('\n', " ")
         );
+        table.push_str(&asks.get(&run.id).map(|asks| flow_questions::lines(asks)).unwrap_or_default());
     }
     table
 }
 
-fn summary_json(run: &RunSummary) -> Value {
+fn summary_json(run: &RunSummary, asks: &Asks) -> Value {
+    let waits_for = asks.get(&run.id).into_iter().flatten().map(|kept| &kept.question.request.step_id);
     json!({
+        "waits_for": waits_for.collect::<Vec<_>>(),
         "run_id": run.id, "name": run.name, "status": run.state.name(), "created": run.created.to_iso8601(),
         "updated": run.updated.to_iso8601(), "total_cost_usd": run.cost_usd,
     })
@@ -169,6 +180,7 @@ fn text(view: &RunView, shown: Shown) -> String {
             row("output", answer.text());
         }
     }
+    text.push_str(&flow_questions::text(view));
     text.push('\n');
     for step in &view.steps {
         step_text(&mut text, step, shown);
@@ -266,6 +278,9 @@ fn error_json(error: &StepError, shown: Shown) -> ErrorReport {
 
 fn view_json(view: &RunView, shown: Shown) -> Value {
     let outcome = view.outcome.as_ref();
+    let payloads = if shown == Shown::Everything { Payloads::Shown } else { Payloads::LeftOut };
+    let questions: Vec<Value> =
+        view.questions.iter().map(|kept| flow_questions::json(view, kept, payloads)).collect();
     let mut run = json!({
         "run_id": view.id, "name": view.name, "status": view.state.name(),
         "created": view.created.to_iso8601(), "updated": view.updated.to_iso8601(),
@@ -273,6 +288,7 @@ fn view_json(view: &RunView, shown: Shown) -> Value {
         "cwd": view.cwd, "usage": Tokens::from(view.spent.usage), "total_cost_usd": view.spent.cost_usd,
         "error": outcome.and_then(|outcome| outcome.error.as_ref()).map(|error| error_json(error, shown)),
         "steps": view.steps.iter().map(|step| step_json(step, shown)).collect::<Vec<_>>(),
+        "questions": questions,
     });
     flow_talk::add_json(&mut run, &view.talk, shown);
     if shown == Shown::Everything {

@@ -69,3 +69,11 @@ pub fn protect_process() {
         crate::stderr::line(&format!("error[internal]: tenon broke down{}", place.unwrap_or_default()));
     }));
 }
+
+/// The user that this process acts for.
+pub fn user_id() -> u32 {
+    #[expect(unsafe_code, reason = "the standard library does not say who one is")]
+    // SAFETY: it takes nothing, changes nothing and cannot fail.
+    let id = unsafe { libc::getuid() };
+    id
+}

@@ -49,6 +49,10 @@ mod engine;
 mod fallbacks;
 #[path = "all/flag_effects.rs"]
 mod flag_effects;
+#[path = "all/flow_approve.rs"]
+mod flow_approve;
+#[path = "all/flow_approve_document.rs"]
+mod flow_approve_document;
 #[path = "all/flow_events.rs"]
 mod flow_events;
 #[path = "all/flow_examples.rs"]

@@ -53,6 +53,8 @@ fn list(steps: &[LoadedStep], around: &str, found: &mut Vec<String>) {
         let id = format!("{around}{}", step.id);
         match &step.body {
             StepBody::Agent => found.push(id),
+            // Nobody reads there.
+            StepBody::Approve(_) => {}
             StepBody::Include(inner) => list(&inner.steps, &format!("{id}."), found),
             StepBody::Loop(repeated) => {
                 let first = match repeated.kind {
@@ -76,7 +78,7 @@ fn in_steps(steps: &[LoadedStep], id: &str) -> Place {
     let Some((step, rest)) = found else { return Place::Nowhere };
     match (&step.body, rest) {
         (StepBody::Agent, "") => Place::Agent,
-        (StepBody::Agent, _) => Place::Nowhere,
+        (StepBody::Agent | StepBody::Approve(_), _) => Place::Nowhere,
         (_, "") => Place::Wrapper,
         (StepBody::Include(inner), _) => inside(&inner.steps, rest),
         (StepBody::Loop(repeated), _) => {

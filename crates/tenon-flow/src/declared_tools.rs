@@ -109,7 +109,7 @@ pub fn each_price(flow: &LoadedWorkflow, see: &mut impl FnMut(&str, &ModelPrice)
 fn prices_of(steps: &[LoadedStep], see: &mut impl FnMut(&str, &ModelPrice)) {
     for step in steps {
         match &step.body {
-            StepBody::Agent => {}
+            StepBody::Agent | StepBody::Approve(_) => {}
             StepBody::Include(included) => each_price(included, see),
             StepBody::Loop(repeated) => prices_of(&repeated.steps, see),
         }
@@ -122,7 +122,7 @@ fn models_of(steps: &[LoadedStep], see: &mut impl FnMut(&str)) {
             see(model);
         }
         match &step.body {
-            StepBody::Agent => {}
+            StepBody::Agent | StepBody::Approve(_) => {}
             StepBody::Include(included) => models_of(&included.steps, see),
             StepBody::Loop(repeated) => models_of(&repeated.steps, see),
         }
@@ -134,7 +134,7 @@ fn in_steps(steps: &[LoadedStep], around: &str, see: &mut impl FnMut(&str, &Arc<
     for step in steps {
         let name = if around.is_empty() { step.id.clone() } else { format!("{around}.{}", step.id) };
         match &step.body {
-            StepBody::Agent => {}
+            StepBody::Agent | StepBody::Approve(_) => {}
             StepBody::Include(included) => in_steps(&included.steps, &name, see),
             StepBody::Loop(repeated) => {
                 in_steps(&repeated.steps, &name, see);

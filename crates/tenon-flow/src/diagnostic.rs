@@ -64,6 +64,7 @@ codes! {
     NegativeValue = "negative_value",
     Validation = "validation",
     UnknownField = "unknown_field",
+    ApproveConflict = "approve_conflict",
     UnicodeUnsafe = "unicode_unsafe",
     TooLarge = "too_large",
     RefMissing = "ref_missing",

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::duration;
@@ -125,6 +125,49 @@ pub struct Step {
     pub include: Option<String>,
     #[serde(rename = "loop", skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Loop>,
+    /// A person is asked, and nothing else is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approve: Option<Approval>,
+}
+
+/// A question to a person.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    pub message: String,
+    /// From when it is first asked; without one it waits for ever.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_duration")]
+    pub timeout: Option<Duration>,
+    pub on_timeout: OnTimeout,
+    pub on_deny: OnDeny,
+    /// A JSON Schema of what an approval brings along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// What expressions know of the step's result. It follows from the rest.
+    #[serde(skip)]
+    pub result: Value,
+}
+
+/// What becomes of a question that nobody answered in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnTimeout {
+    #[default]
+    Deny,
+    Approve,
+    /// The step fails, whatever a denial would do.
+    Fail,
+}
+
+/// What becomes of a step that was denied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDeny {
+    /// It failed.
+    #[default]
+    Fail,
+    /// It completed, and its result says `approved: false`.
+    Continue,
 }
 
 impl Step {

@@ -7,7 +7,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::fields::{
-    Field, ID_PATTERN, LOOP, LOOSE_ID_PATTERN, MAX_STEPS, Need, OBJECTS, OUTPUT_PATTERN, Object, STEP, Takes,
+    APPROVE, Field, ID_PATTERN, LOOP, LOOSE_ID_PATTERN, MAX_STEPS, Need, OBJECTS, OUTPUT_PATTERN, Object,
+    STEP, Takes,
 };
 
 /// Of the format, not of tenon.
@@ -68,6 +69,10 @@ fn object_schema(object: &Object, detail: Detail) -> Value {
     }
     if *object == STEP && detail == Detail::All {
         alone_with_include(&mut schema);
+        alone_with_approve(&mut schema);
+    }
+    if *object == APPROVE && detail == Detail::All {
+        time_for_its_end(&mut schema);
     }
     if *object == LOOP {
         schema["properties"]["steps"]["items"] = json!({"$ref": format!("#/$defs/{INNER_STEP}")});
@@ -106,6 +111,33 @@ fn alone_with_include(step: &mut Value) {
     }});
 }
 
+/// A person who is asked needs none of these.
+fn alone_with_approve(step: &mut Value) {
+    step["allOf"] = json!([{"if": is_given("approve"), "then": {"properties": {
+        "agent": {"type": "null"},
+        "instructions": {"maxLength": 0},
+        "loop": {"type": "null"},
+        "include": {"type": "null"},
+        "contextFiles": {"maxItems": 0},
+        "model": {"type": "null"},
+        "timeout": {"pattern": NO_TIME},
+        "retries": {"maximum": 0},
+        "maxRetries": {"type": "null"},
+    }}}]);
+}
+
+/// What becomes of a question in the end is said only of one that has an end.
+fn time_for_its_end(approve: &mut Value) {
+    let end = json!({"required": ["onTimeout"], "properties": {"onTimeout": {"enum": ["deny", "approve", "fail"]}}});
+    approve["if"] = end;
+    approve["then"] = json!({"required": ["timeout"], "properties": {"timeout": {
+        "type": "string", "not": {"pattern": NO_TIME}}}});
+    approve["properties"]["message"]["pattern"] = json!(NOT_BLANK);
+    // Nobody gives it when time runs out.
+    let approved = json!({"required": ["onTimeout"], "properties": {"onTimeout": {"const": "approve"}}});
+    approve["allOf"] = json!([{"if": approved, "then": {"properties": {"data": {"type": "null"}}}}]);
+}
+
 /// A loop goes over items, or repeats.
 fn items_or_repeat(it: &mut Value) {
     it["if"] = is_given("forEach");
@@ -120,7 +152,9 @@ fn items_or_repeat(it: &mut Value) {
 
 fn field_schema(field: &Field, detail: Detail) -> Value {
     let mut schema = takes_schema(field);
-    if field.need == Need::Optional && detail == Detail::All {
+    // An approval that asks nothing is no way to leave it out.
+    let may_be_null = !matches!(field.takes, Takes::TextOr(..));
+    if field.need == Need::Optional && detail == Detail::All && may_be_null {
         or_absent(&mut schema);
     }
     schema["description"] = json!(field.about);
@@ -165,6 +199,9 @@ fn takes_schema(field: &Field) -> Value {
         Takes::OneOf(words) => json!({"enum": words}),
         Takes::Schema => json!({"type": "object"}),
         Takes::Items => json!({"type": ["string", "array"], "pattern": NOT_BLANK, "minItems": 1}),
+        Takes::TextOr(most, object) => {
+            json!({"anyOf": [{"type": "string", "maxLength": most, "pattern": NOT_BLANK}, of(object)]})
+        }
         Takes::Object(object) => of(object),
         Takes::Map(object) if object.name == "agent" => {
             json!({"type": "object", "propertyNames": {"pattern": ID_PATTERN}, "additionalProperties": of(object)})

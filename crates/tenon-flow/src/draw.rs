@@ -14,7 +14,8 @@ mod svg;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use crate::document::{Items, Loop, Step, Workflow};
+use crate::document::{Approval, Items, Loop, OnTimeout, Step, Workflow};
+use crate::duration;
 use crate::load::{LoadedStep, LoadedWorkflow, StepBody};
 use crate::topology::{self, Graph};
 
@@ -60,6 +61,14 @@ pub enum PlanKind {
         /// The expression, or the list as JSON.
         items: String,
         at_a_time: Option<u32>,
+    },
+    Approval {
+        /// As written.
+        message: String,
+        /// As a document writes it.
+        timeout: Option<String>,
+        /// What counts as the answer then.
+        on_timeout: &'static str,
     },
 }
 
@@ -146,13 +155,14 @@ impl Making<'_> {
     }
 
     fn step(&mut self, step: &Step, loaded: Option<&LoadedStep>, layer: usize) -> PlanStep {
-        let (kind, inner) = match (&step.include, &step.repeat) {
-            (Some(name), _) => {
+        let (kind, inner) = match (&step.approve, &step.include, &step.repeat) {
+            (Some(approval), _, _) => (asked(approval), None),
+            (None, Some(name), _) => {
                 let path = self.includes.get(name).unwrap_or(name).clone();
                 (PlanKind::Include { path }, loaded.and_then(|loaded| self.include(loaded)))
             }
-            (None, Some(it)) => (kind_of(it), self.body(step, it, loaded)),
-            (None, None) => (PlanKind::Agent, None),
+            (None, None, Some(it)) => (kind_of(it), self.body(step, it, loaded)),
+            (None, None, None) => (PlanKind::Agent, None),
         };
         PlanStep {
             id: step.id.clone(),
@@ -186,6 +196,18 @@ impl Making<'_> {
     }
 }
 
+fn asked(approval: &Approval) -> PlanKind {
+    PlanKind::Approval {
+        message: approval.message.clone(),
+        timeout: approval.timeout.map(duration::shown),
+        on_timeout: match approval.on_timeout {
+            OnTimeout::Deny => "deny",
+            OnTimeout::Approve => "approve",
+            OnTimeout::Fail => "fail",
+        },
+    }
+}
+
 fn kind_of(it: &Loop) -> PlanKind {
     let items = match &it.for_each {
         Some(Items::Expression(text)) => text.clone(),
@@ -210,6 +232,7 @@ impl PlanStep {
             PlanKind::Include { .. } => tags.push("[ref]".to_owned()),
             PlanKind::RepeatUntil { .. } => tags.push("[loop]".to_owned()),
             PlanKind::ForEach { .. } => tags.push("[each]".to_owned()),
+            PlanKind::Approval { .. } => tags.push("[approve]".to_owned()),
         }
         if self.condition.is_some() {
             tags.push("[if]".to_owned());
@@ -243,6 +266,10 @@ impl PlanStep {
             PlanKind::ForEach { items, at_a_time } => {
                 details.push(format!("forEach {}", one_line(items)));
                 details.extend(at_a_time.iter().map(|count| format!("{count} at a time")));
+            }
+            PlanKind::Approval { message, timeout, on_timeout } => {
+                details.push(format!("asks {}", one_line(message)));
+                details.extend(timeout.iter().map(|time| format!("{on_timeout} after {time}")));
             }
         }
         details

@@ -17,7 +17,7 @@ use crate::message::{
     AgentIdle, AgentInboxDrain, AgentWake, CoordinatorInboxMessage, CoordinatorNarration,
     CoordinatorSynthesis, MaxWakeCyclesWarning, MessageDropped, MessageSent,
 };
-use crate::report::{ErrorReport, Report, StepReport, Tokens};
+use crate::report::{ErrorReport, QuestionReport, Report, StepReport, Tokens};
 use crate::{JsonText, StepStatus};
 
 /// Of this format and of the object of `json`. It grows when a meaning changes; what is added does not change it.
@@ -47,6 +47,8 @@ pub enum FlowEventData {
     /// It had ended before the run went on.
     StepRestored(Box<StepReport>),
     StepSkipped(StepSkipped),
+    /// A person is asked.
+    StepSuspended(Box<QuestionReport>),
     AgentTurn(AgentTurn),
     ToolCall(Box<ToolCallData>),
     Output(Output),
@@ -75,6 +77,7 @@ impl FlowEventData {
             FlowEventData::StepEnd(_) => "step_end",
             FlowEventData::StepRestored(_) => "step_restored",
             FlowEventData::StepSkipped(_) => "step_skipped",
+            FlowEventData::StepSuspended(_) => "step_suspended",
             FlowEventData::AgentTurn(_) => "agent_turn",
             FlowEventData::ToolCall(_) => "tool_call",
             FlowEventData::Output(_) => "output",
@@ -285,6 +288,7 @@ impl Serialize for FlowEvent {
                 map.serialize_entry("data", data)
             }
             FlowEventData::StepSkipped(data) => map.serialize_entry("data", data),
+            FlowEventData::StepSuspended(data) => map.serialize_entry("data", data),
             FlowEventData::AgentTurn(data) => map.serialize_entry("data", data),
             FlowEventData::ToolCall(data) => map.serialize_entry("data", data),
             FlowEventData::Output(data) => map.serialize_entry("data", data),
@@ -316,6 +320,7 @@ pub fn events_schema() -> Value {
         ("step_end", reference::<StepReport>(&mut generator)),
         ("step_restored", reference::<StepReport>(&mut generator)),
         ("step_skipped", reference::<StepSkipped>(&mut generator)),
+        ("step_suspended", reference::<QuestionReport>(&mut generator)),
         ("agent_turn", reference::<AgentTurn>(&mut generator)),
         ("tool_call", reference::<ToolCallData>(&mut generator)),
         ("output", reference::<Output>(&mut generator)),

@@ -50,6 +50,8 @@ pub enum Takes {
     OneOf(&'static [&'static str]),
     /// A JSON Schema.
     Schema,
+    /// Text of at most this many bytes, or an object that has it as its `message`.
+    TextOr(usize, &'static Object),
     /// An expression, or a list of anything.
     Items,
     Object(&'static Object),
@@ -197,6 +199,43 @@ pub static STEP: Object = Object {
         field("condition", Expression, Optional, "", "The step is skipped unless this is true"),
         field("include", Word, Optional, "", "Another workflow: a name of `includes`, or a path"),
         field("loop", Takes::Object(&LOOP), Optional, "", "Do it again, or for each item"),
+        field(
+            "approve",
+            Takes::TextOr(MAX_TEXT_BYTES, &APPROVE),
+            Optional,
+            "",
+            "Ask a person, and do nothing else: the question, or an object",
+        ),
+    ],
+};
+
+pub static APPROVE: Object = Object {
+    name: "approve",
+    words: "`approve`",
+    fields: &[
+        field(
+            "message",
+            ShortText(MAX_TEXT_BYTES),
+            Required,
+            "",
+            "The question; `${{ … }}` holds an expression",
+        ),
+        field("timeout", Duration, Optional, "none", "How long it waits, from when it is first asked"),
+        field(
+            "onTimeout",
+            OneOf(&["deny", "approve", "fail"]),
+            Optional,
+            "deny",
+            "What counts as the answer when nobody gave one in time; needs `timeout`",
+        ),
+        field(
+            "onDeny",
+            OneOf(&["fail", "continue"]),
+            Optional,
+            "fail",
+            "Whether a step that was denied failed, or completed with `approved: false`",
+        ),
+        field("data", Schema, Optional, "", "A JSON Schema of what whoever approves must give"),
     ],
 };
 
@@ -299,4 +338,4 @@ pub static PRICE: Object = Object {
 };
 
 /// All of them, outermost first.
-pub static OBJECTS: [&Object; 7] = [&WORKFLOW, &AGENT, &STEP, &LOOP, &OPTIONS, &BUDGET, &PRICE];
+pub static OBJECTS: [&Object; 8] = [&WORKFLOW, &AGENT, &STEP, &APPROVE, &LOOP, &OPTIONS, &BUDGET, &PRICE];

@@ -235,7 +235,8 @@ impl Interpreter {
         actions
     }
 
-    /// The run is to end: what is under way is told to stop, and nothing new is started.
+    /// The run is to end: what is under way is told to stop, and nothing new is started. A run that is only set aside ends
+    /// at once, as it stands.
     pub fn stop(&mut self, stopped: &Stopped, at: Timestamp) -> Vec<Action> {
         let spec = self.spec.clone();
         let mut actions = Vec::new();
@@ -248,7 +249,20 @@ impl Interpreter {
                 around(&spec),
             ));
         }
-        self.halt(StopReason::from(stopped), &mut asks);
+        let reason = match stopped {
+            Stopped::Cancelled => StopReason::Cancelled,
+            Stopped::Broken(message) => StopReason::Broken(message.clone()),
+            Stopped::Suspended => {
+                // Nobody works, so nobody need be told to stop, and nothing of it is said to have ended.
+                let duration_ms = at.0.saturating_sub(self.began.0);
+                let graph = self.graph.as_ref().filter(|_| self.outcome.is_none());
+                if let Some(graph) = graph {
+                    self.outcome = Some(ending::suspended(graph, self.spent, duration_ms));
+                }
+                return actions;
+            }
+        };
+        self.halt(reason, &mut asks);
         self.after(asks);
         actions
     }

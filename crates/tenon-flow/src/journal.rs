@@ -7,6 +7,7 @@
 //!
 //! This is the one place that keeps results and model turns, so the file is its owner's alone.
 
+mod approvals;
 mod error;
 mod owner;
 mod runs;
@@ -20,6 +21,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tenon_core::Timestamp;
 use tokio::sync::watch;
 
+pub use approvals::{KeptQuestion, Reply, Settled};
 pub use error::JournalError;
 pub use runs::{Cancelling, Retention, RunState, RunSummary};
 
@@ -137,6 +139,10 @@ row_kinds! {
     ToolDone = "tool_done",
     /// The conversation of a step was replaced by a shorter one.
     Compacted = "compacted",
+    /// A person is asked. Payload: the question.
+    Asked = "asked",
+    /// A question was settled: who, when, how. The first stands.
+    Resolved = "resolved",
     /// A step is over and did not fail.
     Completed = "completed",
     /// A step is over and failed.
@@ -206,6 +212,8 @@ pub struct Lease {
     owner: Owner,
     writer: Writer,
     cancelled: watch::Receiver<bool>,
+    /// Counts how often answers to questions of the run were seen to come.
+    answers: watch::Sender<u64>,
 }
 
 impl Lease {

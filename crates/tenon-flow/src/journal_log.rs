@@ -5,13 +5,17 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use tenon_core::{BoxFut, Models, Secrets, Timestamp};
+use tokio::sync::watch;
 
 use crate::journal::{Entry, JournalError, Lease, NewDocument, RowKind};
 use crate::past::{Due, Past, Scheduled, request_hash};
 use crate::signal::{Signal, SignalJournal, Signals};
 use crate::step_log::{Begun, StepLog, Turns};
 use crate::turn_rows::TurnRows;
-use crate::{Completion, LoadedWorkflow, Spent, StepKey, StepOutcome, StepRequest};
+use crate::{
+    ApprovalRequest, Approvals, Completion, LoadedWorkflow, Question, Resolution, Spent, StepKey,
+    StepOutcome, StepRequest, Suspending,
+};
 
 /// Keeps the steps of one run in the journal.
 pub struct JournalLog {
@@ -64,6 +68,22 @@ impl JournalLog {
         Ok(Entry { key: key.to_string(), kind, at: Timestamp::now(), payload })
     }
 
+    /// A question is asked once: its time is measured from then on.
+    fn asks(&self, key: &StepKey, request: &ApprovalRequest) -> BoxFut<'static, Result<Begun, String>> {
+        if let Some(question) = self.past.questions.get(key) {
+            let asked = Some(question.asked);
+            return Box::pin(async move { Ok(Begun { asked, ..Begun::default() }) });
+        }
+        let whole = StepRequest::Approval(Box::new(request.clone()));
+        let scheduled = Scheduled { request: request_hash(&self.root, &whole) };
+        let question = Question { request: request.clone(), asked: Timestamp::now() };
+        let entries = self
+            .entry(key, RowKind::Scheduled, &scheduled)
+            .and_then(|first| Ok(vec![first, self.entry(key, RowKind::Asked, &question)?]));
+        let (written, asked) = (self.write(entries), Some(question.asked));
+        Box::pin(async move { written.await.map(|()| Begun { asked, ..Begun::default() }) })
+    }
+
     fn write(&self, entries: Result<Vec<Entry>, String>) -> BoxFut<'static, Result<(), String>> {
         let lease = Arc::clone(&self.lease);
         Box::pin(async move { lease.append(entries?).await.map_err(|error| error.to_string()) })
@@ -80,13 +100,14 @@ impl StepLog for JournalLog {
             StepRequest::Sleep { ms } => match self.past.due.get(key) {
                 Some(due) => {
                     let left = due.at.0.saturating_sub(Timestamp::now().0);
-                    return Box::pin(async move { Ok(Begun { left_ms: Some(left) }) });
+                    return Box::pin(async move { Ok(Begun { left_ms: Some(left), asked: None }) });
                 }
                 None => {
                     let at = Timestamp(Timestamp::now().0.saturating_add(*ms));
                     self.entry(key, RowKind::Timer, &Due { at, ms: *ms })
                 }
             },
+            StepRequest::Approval(request) => return self.asks(key, request),
             _ if self.past.asked.contains_key(key) => return Box::pin(async { Ok(Begun::default()) }),
             _ => {
                 let scheduled = Scheduled { request: request_hash(&self.root, request) };
@@ -148,6 +169,34 @@ impl StepLog for JournalLog {
             ended: self.past.completed_steps(),
             journal: Arc::new(SignalRows { lease: Arc::clone(&self.lease), secrets: self.secrets.clone() }),
         }
+    }
+
+    fn approvals(&self) -> Option<Arc<dyn Approvals>> {
+        Some(Arc::new(AnswerRows(Arc::clone(&self.lease))))
+    }
+}
+
+/// Answers in the journal, whoever writes them there.
+struct AnswerRows(Arc<Lease>);
+
+impl Approvals for AnswerRows {
+    fn answer(&self, key: &StepKey) -> BoxFut<'static, Result<Option<Resolution>, String>> {
+        let (lease, key) = (Arc::clone(&self.0), key.clone());
+        Box::pin(async move { lease.answer(&key).await.map_err(|error| error.to_string()) })
+    }
+
+    fn settle(&self, key: &StepKey, resolution: Resolution) -> BoxFut<'static, Result<Resolution, String>> {
+        let (lease, key) = (Arc::clone(&self.0), key.clone());
+        Box::pin(async move { lease.settle(&key, resolution).await.map_err(|error| error.to_string()) })
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.0.answers()
+    }
+
+    fn suspend(&self, waiting: Vec<StepKey>) -> BoxFut<'static, Result<Suspending, String>> {
+        let lease = Arc::clone(&self.0);
+        Box::pin(async move { lease.suspend(waiting).await.map_err(|error| error.to_string()) })
     }
 }
 

@@ -7,6 +7,8 @@
 
 mod addressee;
 mod agent_step;
+mod approval;
+mod approval_wait;
 mod cel;
 mod context_files;
 mod coordinator;
@@ -62,6 +64,8 @@ mod validate;
 mod yaml_text;
 
 pub use agent_step::{AgentSteps, NEVER_SUBMITTED, StepModels, StepParts};
+pub use approval::{ApprovalRequest, Decision, OpenQuestions, Question, Resolution, first_approval};
+pub use approval_wait::{Approvals, Suspending};
 pub use cel::{
     CelError, CelSyntax, Expression, MAX_EXPRESSION_BYTES, MAX_OPERATORS, Scope, StepView, SyntaxKind,
 };
@@ -72,8 +76,8 @@ pub use declared_tools::{
 };
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use document::{
-    AgentSpec, DEFAULT_MAX_TURNS, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode,
-    Place, Places, RunBudget, Scheduler, Step, ToolChoice, VERSION, Workflow,
+    AgentSpec, Approval, DEFAULT_MAX_TURNS, Document, Items, Loop, ModelPrice, OnDeny, OnStepFailure,
+    OnTimeout, Options, OutputMode, Place, Places, RunBudget, Scheduler, Step, ToolChoice, VERSION, Workflow,
 };
 pub use document_schema::document_schema;
 pub use draw::{Drawing, Plan, PlanKind, PlanStep};
@@ -93,13 +97,13 @@ pub use interpreter::{
 };
 pub use isolation::{Before, FolderTools, Kept, Uncommitted, WORKTREE, WorkIn, Worktree, Worktrees};
 pub use journal::{
-    Cancelling, Entry, Journal, JournalError, Lease, NewDocument, NewRun, Retention, Revision, Row, RowKind,
-    RunState, RunSummary, StoredRun,
+    Cancelling, Entry, Journal, JournalError, KeptQuestion, Lease, NewDocument, NewRun, Reply, Retention,
+    Revision, Row, RowKind, RunState, RunSummary, Settled, StoredRun,
 };
 pub use journal_log::{JournalLog, Resumed};
 pub use load::{
-    LoadError, LoadOptions, LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow, LoopKind,
-    StepBody, UnfitInputs, check_inputs, load, load_pinned, load_text,
+    LoadError, LoadOptions, LoadedAgent, LoadedApproval, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow,
+    LoopKind, StepBody, UnfitInputs, check_inputs, load, load_pinned, load_text,
 };
 pub use local_run::{CANCEL_GRACE, run_in_memory, run_locally};
 pub use message::{
@@ -121,7 +125,7 @@ pub use record::{
     WorkflowOutcome, WorkflowStatus,
 };
 pub use references::{RefError, confined};
-pub use report::{CoordinatorReport, ErrorReport, Report, StepReport, StepReports, Tokens};
+pub use report::{CoordinatorReport, ErrorReport, QuestionReport, Report, StepReport, StepReports, Tokens};
 pub use run::{CannotRun, FlowRun, StopRun, run, show_again};
 pub use run_talk::{CoordinatorView, MessageFate, MessageView, NoteView, TalkView};
 pub use run_view::{AttemptView, CallView, RunStep, RunView, TurnView, ViewStatus};

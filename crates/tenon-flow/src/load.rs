@@ -21,7 +21,7 @@ use tenon_contract::Schema;
 
 use crate::cel::Expression;
 use crate::diagnostic::{Code, Severity};
-use crate::document::{AgentSpec, OutputMode, Place, Step, Workflow};
+use crate::document::{AgentSpec, Approval, OutputMode, Place, Step, Workflow};
 use crate::parse::{self, Parsed};
 use crate::pinned::{Files, Pinned};
 use crate::references::RefError;
@@ -247,7 +247,9 @@ fn height(workflow: &LoadedWorkflow) -> usize {
 /// The workflows that steps include, those in loops too.
 pub(crate) fn included_by(steps: &[LoadedStep]) -> Box<dyn Iterator<Item = &Arc<LoadedWorkflow>> + '_> {
     Box::new(steps.iter().flat_map(|step| match &step.body {
-        StepBody::Agent => Box::new(std::iter::empty()) as Box<dyn Iterator<Item = &Arc<LoadedWorkflow>>>,
+        StepBody::Agent | StepBody::Approve(_) => {
+            Box::new(std::iter::empty()) as Box<dyn Iterator<Item = &Arc<LoadedWorkflow>>>
+        }
         StepBody::Include(inner) => Box::new(std::iter::once(inner)),
         StepBody::Loop(it) => included_by(&it.steps),
     }))
@@ -315,6 +317,15 @@ pub enum StepBody {
     Agent,
     Include(Arc<LoadedWorkflow>),
     Loop(LoadedLoop),
+    /// A person is asked.
+    Approve(LoadedApproval),
+}
+
+#[derive(Clone, Debug)]
+pub struct LoadedApproval {
+    pub message: Template,
+    /// As written.
+    pub spec: Approval,
 }
 
 #[derive(Clone, Debug)]

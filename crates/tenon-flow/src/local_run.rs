@@ -3,24 +3,28 @@
 //!
 //! Agents are run by the caller's [`StepRunner`]; time passes by the runtime's clock; an included workflow is a task
 //! with an interpreter of its own. What is kept, and what is known from before, is the business of a [`StepLog`]: a
-//! completion that the log knows is told again, in its old place, and nothing is started for it.
+//! completion that the log knows is told again, in its old place, and nothing is started for it. A run in which nothing but
+//! questions to people is left is set aside (`approval_wait.rs`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use tenon_core::{BoxFut, Cancel, Timestamp};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::approval_wait::{Busy, Desk, Waiting};
 use crate::interpreter::includes::{as_step, included};
 use crate::load::LoadedWorkflow;
 use crate::past::{add_to_steps, total};
 use crate::step_log::Begun;
 use crate::{
-    Completion, DurableRun, Interpreter, NoLog, Notice, RunSpec, StepError, StepErrorClass, StepKey, StepLog,
-    StepOutcome, StepOutput, StepRequest, StepRunner, Stopped, SubWorkflowRequest, WorkflowOutcome, drive,
+    ApprovalRequest, Completion, DurableRun, Interpreter, NoLog, Notice, Question, Role, RunSpec, StepError,
+    StepErrorClass, StepKey, StepLog, StepOutcome, StepOutput, StepRequest, StepRunner, Stopped,
+    SubWorkflowRequest, Suspending, WorkflowOutcome, WorkflowStatus, drive,
 };
 
 /// How long a step that was told to stop may take to say what it spent. Then it is dropped.
@@ -49,33 +53,50 @@ pub async fn run_locally(
     let lost = total(&dropped);
     spec.before.add(&lost);
     runner.spent_before(&lost);
-    let mut run = LocalRun::new(spec.clone(), spec.workflow.clone(), runner, log, cancel, kill);
+    let desk = Desk::new();
+    let around = Shared { root: spec.workflow.clone(), runner, log, kill, desk: Arc::clone(&desk) };
+    let mut run = LocalRun::new(spec.clone(), around, cancel, None);
     let mut outcome = drive(Interpreter::new(spec), &mut run).await;
+    if outcome.status == WorkflowStatus::Suspended {
+        outcome.questions = desk.open().into_values().collect();
+    }
     add_to_steps(&mut outcome, &dropped);
     outcome
 }
 
-struct LocalRun {
-    spec: RunSpec,
+/// What a run shares with the workflows inside it.
+#[derive(Clone)]
+struct Shared {
     /// The run's own document, where the paths of includes begin.
     root: Arc<LoadedWorkflow>,
     runner: Arc<dyn StepRunner>,
     log: Arc<dyn StepLog>,
+    kill: Cancel,
+    desk: Arc<Desk>,
+}
+
+struct LocalRun {
+    spec: RunSpec,
+    shared: Shared,
     /// What ended before, by its old place; each was asked for again.
     again: BTreeMap<u64, Completion>,
     /// What ended and is kept, to be told.
-    kept: VecDeque<Completion>,
+    kept: VecDeque<(Completion, Option<Busy>)>,
+    /// Until what follows from the last completion has been started.
+    holding: Option<Busy>,
+    /// Questions that somebody is to be told of.
+    asked: mpsc::UnboundedReceiver<(Notice, Busy)>,
+    asking: mpsc::UnboundedSender<(Notice, Busy)>,
     /// A workflow begins once.
     began: Option<Timestamp>,
     /// What is going on now was going on before.
     time: Time,
     /// Steps that started before and have not been seen to end: told when the present begins.
     earlier: Vec<Notice>,
-    tasks: JoinSet<Result<Completion, String>>,
+    tasks: JoinSet<Result<(Completion, Option<Busy>), String>>,
     /// Of what is under way.
     cancels: BTreeMap<StepKey, Cancel>,
     cancel: Cancel,
-    kill: Cancel,
     told: Told,
 }
 
@@ -95,36 +116,30 @@ enum Told {
 }
 
 impl LocalRun {
-    fn new(
-        spec: RunSpec,
-        root: Arc<LoadedWorkflow>,
-        runner: Arc<dyn StepRunner>,
-        log: Arc<dyn StepLog>,
-        cancel: Cancel,
-        kill: Cancel,
-    ) -> LocalRun {
-        let time = if log.has_begun(&spec.place) { Time::Before } else { Time::Now };
+    fn new(spec: RunSpec, shared: Shared, cancel: Cancel, holding: Option<Busy>) -> LocalRun {
+        let time = if shared.log.has_begun(&spec.place) { Time::Before } else { Time::Now };
+        let (asking, asked) = mpsc::unbounded_channel();
         LocalRun {
             spec,
-            root,
-            runner,
-            log,
+            shared,
             again: BTreeMap::new(),
             kept: VecDeque::new(),
+            holding,
+            asked,
+            asking,
             began: None,
             time,
             earlier: Vec::new(),
             tasks: JoinSet::new(),
             cancels: BTreeMap::new(),
             cancel,
-            kill,
             told: Told::Nothing,
         }
     }
 
     /// Keeps what has ended by now. What was cut short by the end of the run is not an ending: it goes on when the
     /// run does.
-    async fn keep(&mut self, first: Completion) -> Result<(), Stopped> {
+    async fn keep(&mut self, first: (Completion, Option<Busy>)) -> Result<(), Stopped> {
         let mut ended = vec![first];
         while let Some(joined) = self.tasks.try_join_next() {
             match joined {
@@ -141,15 +156,28 @@ impl LocalRun {
             StepOutcome::Failed { error, .. } => error.class != StepErrorClass::Budget,
             StepOutcome::Completed(_) | StepOutcome::Elapsed => true,
         };
-        let lasting: Vec<Completion> = ended.iter().filter(lasting).cloned().collect();
-        for completion in &ended {
+        let lasting: Vec<Completion> =
+            ended.iter().map(|(completion, _)| completion).filter(lasting).cloned().collect();
+        for (completion, _) in &ended {
             self.cancels.remove(&completion.key);
         }
         if !lasting.is_empty() {
-            self.log.ends(lasting).await.map_err(Stopped::Broken)?;
+            self.shared.log.ends(lasting).await.map_err(Stopped::Broken)?;
         }
         self.kept.extend(ended);
         Ok(())
+    }
+
+    /// Nothing but questions is left: the run is set aside, unless an answer has come just now.
+    async fn rest(&mut self, waiting: BTreeSet<StepKey>) -> Result<(), Stopped> {
+        let Some(approvals) = self.shared.log.approvals() else { return Ok(()) };
+        match approvals.suspend(waiting.into_iter().collect()).await.map_err(Stopped::Broken)? {
+            Suspending::Done => Err(Stopped::Suspended),
+            Suspending::Answered => {
+                self.shared.desk.look_again();
+                Ok(())
+            }
+        }
     }
 
     /// A future of its own type, or the type of a workflow inside a workflow would contain itself.
@@ -158,60 +186,99 @@ impl LocalRun {
         key: StepKey,
         request: Box<SubWorkflowRequest>,
         cancel: Cancel,
-    ) -> BoxFut<'static, StepOutcome> {
-        let Some(workflow) = included(&self.root, &request.document) else {
+        busy: Option<Busy>,
+    ) -> BoxFut<'static, (StepOutcome, Option<Busy>)> {
+        let Some(workflow) = included(&self.shared.root, &request.document) else {
             let message = format!("no workflow is included at `{}`", request.step_id);
-            return Box::pin(async { failed(StepErrorClass::Include, message) });
+            return Box::pin(async { (failed(StepErrorClass::Include, message), busy) });
         };
         let spec = self.spec.included(workflow, key, &request);
-        let mut inner = LocalRun::new(
-            spec.clone(),
-            self.root.clone(),
-            self.runner.clone(),
-            self.log.clone(),
-            cancel,
-            self.kill.clone(),
-        );
-        Box::pin(async move { as_step(&request.step_id, &drive(Interpreter::new(spec), &mut inner).await) })
+        let mut inner = LocalRun::new(spec.clone(), self.shared.clone(), cancel, busy);
+        Box::pin(async move {
+            let outcome = drive(Interpreter::new(spec), &mut inner).await;
+            (as_step(&request.step_id, &outcome), inner.holding.take())
+        })
+    }
+
+    /// Whether it is work that keeps the run from being set aside. Time limits are none.
+    fn is_work(key: &StepKey, request: &StepRequest) -> bool {
+        let is_limit = matches!(key.role(), Role::Timeout | Role::JudgeTimeout | Role::Limit);
+        !(is_limit && matches!(request, StepRequest::Sleep { .. }))
+    }
+
+    fn waiting(&self, key: StepKey, cancel: Cancel) -> Result<Waiting, String> {
+        let Shared { log, desk, .. } = &self.shared;
+        let kept = "a run that is not kept cannot wait for an approval".to_owned();
+        let approvals = log.approvals().ok_or(kept)?;
+        Ok(Waiting { key, desk: Arc::clone(desk), approvals, told: self.asking.clone(), cancel })
+    }
+}
+
+/// What is done behind a key, once its start is kept.
+enum Work {
+    Step(BoxFut<'static, StepOutcome>),
+    Sleep { ms: u64, cancel: Cancel },
+    Inner(BoxFut<'static, (StepOutcome, Option<Busy>)>),
+    Question(Result<Waiting, String>, Box<ApprovalRequest>),
+}
+
+impl Work {
+    async fn carry_out(
+        self,
+        begun: Begun,
+        busy: Option<Busy>,
+    ) -> Result<(StepOutcome, Option<Busy>), String> {
+        match self {
+            Work::Step(work) => Ok((work.await, busy)),
+            Work::Sleep { ms, cancel } => Ok((sleep(begun.left_ms.unwrap_or(ms), cancel).await, busy)),
+            Work::Inner(work) => Ok(work.await),
+            Work::Question(waiting, request) => {
+                let waiting = waiting?;
+                let asked = begun.asked.unwrap_or_else(Timestamp::now);
+                let busy = busy.unwrap_or_else(|| waiting.desk.busy());
+                let (outcome, busy) = waiting.answer(Question { request: *request, asked }, busy).await?;
+                Ok((outcome, Some(busy)))
+            }
+        }
     }
 }
 
 impl DurableRun for LocalRun {
     fn start(&mut self, key: StepKey, request: StepRequest) {
-        if let Some((place, completion)) = self.log.ended(&key, &request) {
+        if let Some((place, completion)) = self.shared.log.ended(&key, &request) {
             if let Some(output) = completion.outcome.output() {
-                self.runner.spent_before(&output.spent);
+                self.shared.runner.spent_before(&output.spent);
             }
             self.again.insert(place, completion);
             return;
         }
         let cancel = Cancel::new();
         self.cancels.insert(key.clone(), cancel.clone());
-        let begins = self.log.begins(&key, &request);
-        let is_sleep = matches!(request, StepRequest::Sleep { .. });
-        let until = cancel.clone();
-        let work: BoxFut<'static, StepOutcome> = match request {
+        let Shared { runner, log, desk, .. } = &self.shared;
+        let begins = log.begins(&key, &request);
+        let mut busy = LocalRun::is_work(&key, &request).then(|| desk.busy());
+        let work = match request {
             StepRequest::Agent(request) => {
-                let (runner, key, turns) = (self.runner.clone(), key.clone(), self.log.turns(&key));
+                let (runner, key, turns) = (runner.clone(), key.clone(), log.turns(&key));
+                let until = cancel.clone();
                 let work = async move { runner.run(key, *request, turns, cancel).await };
-                Box::pin(within_grace(until.clone(), work))
+                Work::Step(Box::pin(within_grace(until, work)))
             }
-            StepRequest::Sleep { ms } => sleep(ms, cancel),
+            StepRequest::Sleep { ms } => Work::Sleep { ms, cancel },
             // Its own steps have the grace.
-            StepRequest::SubWorkflow(request) => self.sub_workflow(key.clone(), request, cancel),
+            StepRequest::SubWorkflow(request) => {
+                Work::Inner(self.sub_workflow(key.clone(), request, cancel, busy.take()))
+            }
+            StepRequest::Approval(request) => Work::Question(self.waiting(key.clone(), cancel), request),
         };
         self.tasks.spawn(async move {
-            let work = match begins.await? {
-                Begun { left_ms: Some(left) } if is_sleep => sleep(left, until),
-                Begun { .. } => work,
-            };
-            let outcome = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
-                failed(
-                    StepErrorClass::Internal,
-                    format!("panic in step `{}`{}", key.step_id(), said(&*panic)),
-                )
-            });
-            Ok(Completion { key, at: Timestamp::now(), outcome })
+            let begun = begins.await?;
+            let work = AssertUnwindSafe(work.carry_out(begun, busy)).catch_unwind().await;
+            let (outcome, busy) = work.unwrap_or_else(|panic| {
+                let message = format!("panic in step `{}`{}", key.step_id(), said(&*panic));
+                Ok((failed(StepErrorClass::Internal, message), None))
+            })?;
+            Ok((Completion { key, at: Timestamp::now(), outcome }, busy))
         });
     }
 
@@ -229,14 +296,17 @@ impl DurableRun for LocalRun {
             }
             self.time = Time::Now;
             for notice in std::mem::take(&mut self.earlier) {
-                self.runner.tell(notice);
+                self.shared.runner.tell(notice);
             }
-            if let Some(completion) = self.kept.pop_front() {
+            if let Some((completion, busy)) = self.kept.pop_front() {
+                self.holding = busy;
                 return Ok(Some(completion));
             }
+            self.holding = None;
+            let may_rest = self.spec.included.is_none() && self.told == Told::Nothing;
             tokio::select! {
                 biased;
-                () = self.kill.cancelled(), if self.told != Told::Killed => {
+                () = self.shared.kill.cancelled(), if self.told != Told::Killed => {
                     // The first time it is the end; the second time nobody is waited for.
                     self.told = if self.told == Told::Nothing { Told::Cancelled } else { Told::Killed };
                     return Err(Stopped::Cancelled);
@@ -252,6 +322,8 @@ impl DurableRun for LocalRun {
                     // Panics are caught in the task, and nobody aborts one.
                     Some(Err(_)) => {}
                 },
+                Some((notice, _busy)) = self.asked.recv() => self.shared.runner.tell(notice),
+                waiting = self.shared.desk.idle(), if may_rest => self.rest(waiting).await?,
             }
         }
     }
@@ -261,26 +333,27 @@ impl DurableRun for LocalRun {
             return Timestamp::now();
         }
         // A log that cannot be written is found out with the first step.
-        let began = self.log.began(&self.spec.place).await.unwrap_or_else(|_| Timestamp::now());
+        let began = self.shared.log.began(&self.spec.place).await.unwrap_or_else(|_| Timestamp::now());
         self.began = Some(began);
         began
     }
 
     fn tell(&mut self, notice: Notice) {
         if self.time == Time::Now {
-            return self.runner.tell(notice);
+            return self.shared.runner.tell(notice);
         }
         match notice {
             Notice::Started(_) => self.earlier.push(notice),
             Notice::Ended { key, agent, record } => {
                 self.earlier
                     .retain(|earlier| !matches!(earlier, Notice::Started(started) if started.key == key));
-                self.runner.tell(Notice::Restored { key, agent, record });
+                self.shared.runner.tell(Notice::Restored { key, agent, record });
             }
-            Notice::NotRun { .. } => self.runner.tell(notice),
+            Notice::NotRun { .. } => self.shared.runner.tell(notice),
             // Told before.
             Notice::Retrying { .. }
             | Notice::Progress { .. }
+            | Notice::Asked { .. }
             | Notice::JudgeFailed { .. }
             | Notice::Restored { .. } => {}
         }

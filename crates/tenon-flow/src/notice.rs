@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::{NotRun, StepError, StepKey, StepRecord};
+use crate::{NotRun, Question, StepError, StepKey, StepRecord};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
@@ -20,6 +20,8 @@ pub enum Notice {
     NotRun { key: StepKey, agent: Option<String>, why: NotRun, record: Arc<StepRecord> },
     /// An iteration or an item of the loop `key` is over: so many of at most so many.
     Progress { key: StepKey, done: u32, of: u32 },
+    /// A person is asked, or still is after the run was cut off. The interpreter does not know of it.
+    Asked { key: StepKey, question: Question },
     /// A judge gave no verdict; the loop goes on as if it had said no.
     JudgeFailed { key: StepKey, iteration: u32, error: StepError },
 }
@@ -37,7 +39,15 @@ pub struct Started {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepKind {
     Agent,
-    Repeat { at_most: u32 },
-    ForEach { items: u32 },
-    Include { name: String },
+    Repeat {
+        at_most: u32,
+    },
+    ForEach {
+        items: u32,
+    },
+    Include {
+        name: String,
+    },
+    /// A question to a person.
+    Approval,
 }

@@ -1,10 +1,12 @@
 //! `tenon flow show RUN --html`: a run as one page that needs nothing but a browser: no script, no request, no other file.
 //!
 //! [`page`] is a pure function of a [`RunView`]. Texts and their escaping are in `page/html.rs`, the graph with its statuses is drawn
-//! by `draw/svg.rs`, bars of time are in `page/time.rs`, what is said of each step in `page/steps.rs`, what agents told each other in
-//! `page/talk.rs`, and how all of it looks in `page/page.css`. What was said in the run is left out unless it is asked for.
+//! by `draw/svg.rs`, bars of time are in `page/time.rs`, questions to people in `page/questions.rs`, what is said of each step in
+//! `page/steps.rs`, what agents told each other in `page/talk.rs`, and how all of it looks in `page/page.css`. What was said in the run is
+//! left out unless it is asked for.
 
 mod html;
+mod questions;
 mod steps;
 mod talk;
 mod time;
@@ -47,6 +49,7 @@ pub fn page(view: &RunView, payloads: Payloads) -> String {
     page.push_str("<main>\n");
     note(&mut page, view, payloads);
     outcome(&mut page, view, payloads);
+    questions::section(&mut page, view);
     graph(&mut page, view, payloads);
     time::section(&mut page, view);
     let before_texts = page.len();
@@ -158,6 +161,7 @@ pub fn says_nothing_of_the_run(class: StepErrorClass) -> bool {
             | StepErrorClass::Timeout
             | StepErrorClass::LoopExhausted
             | StepErrorClass::Isolation
+            | StepErrorClass::Denied
     )
 }
 
@@ -202,6 +206,7 @@ impl Look {
             ViewStatus::Waiting => ("waiting", '○'),
             ViewStatus::Running => ("running", '●'),
             ViewStatus::Unfinished => ("unfinished", '◐'),
+            ViewStatus::Suspended => ("unfinished", '?'),
             ViewStatus::Ended(StepStatus::Completed) => ("completed", '✓'),
             ViewStatus::Ended(StepStatus::Failed) => ("failed", '✕'),
             ViewStatus::Ended(StepStatus::Skipped) => ("skipped", '–'),
@@ -218,7 +223,7 @@ impl Look {
             RunState::Ended(WorkflowStatus::Partial) => ("unfinished", '◐'),
             RunState::Ended(WorkflowStatus::Failed | WorkflowStatus::BudgetExceeded) => ("failed", '✕'),
             RunState::Ended(WorkflowStatus::Cancelled) => ("cancelled", '⊘'),
-            RunState::Ended(WorkflowStatus::Suspended) => ("waiting", '○'),
+            RunState::Ended(WorkflowStatus::Suspended) => ("unfinished", '?'),
         };
         Look { class, sign }
     }

@@ -9,14 +9,14 @@ use std::path::Path;
 
 use crate::diagnostic::{Code, Problems, quoted};
 use crate::document::{
-    AgentSpec, Document, Items, Loop, ModelPrice, OnStepFailure, Options, OutputMode, Places, RunBudget,
-    Scheduler, Step, ToolChoice, VERSION, Workflow,
+    AgentSpec, Approval, Document, Items, Loop, ModelPrice, OnDeny, OnStepFailure, OnTimeout, Options,
+    OutputMode, Places, RunBudget, Scheduler, Step, ToolChoice, VERSION, Workflow,
 };
-use crate::fields::{AGENT, BUDGET, LOOP, MAX_FILE_BYTES, OPTIONS, PRICE, STEP, WORKFLOW};
+use crate::fields::{AGENT, APPROVE, BUDGET, LOOP, MAX_FILE_BYTES, OPTIONS, PRICE, STEP, WORKFLOW};
 use crate::node::{self, FaultKind, Format, Kind, Node, Scalar};
 use crate::validate::validate;
-use crate::{Diagnostic, Place, unicode};
-pub(crate) use reader::join;
+use crate::{Diagnostic, Place, approval, unicode};
+pub(crate) use reader::{A_QUESTION, join};
 use reader::{Fields, Reader};
 
 /// The document, or everything that is wrong with it. `file` is only named, never opened; a name that ends in
@@ -211,7 +211,41 @@ fn read_step(reader: &mut Reader<'_>, pointer: &str, node: &Node, scope: Scope) 
         condition: reader.expression(&fields, "condition"),
         include: reader.some_text(&fields, "include"),
         repeat: reader.object_at(&fields, "loop", read_loop).flatten(),
+        approve: read_approval(reader, &fields),
     }
+}
+
+/// The question alone, or with what else there is to say about it.
+fn read_approval(reader: &mut Reader<'_>, step: &Fields<'_>) -> Option<Approval> {
+    let node = step.get("approve")?;
+    let approval = match &node.kind {
+        Kind::Map(_) => {
+            let fields = reader.object(&step.pointer("approve"), node, &APPROVE)?;
+            Approval {
+                message: reader.clean_text(&fields, "message").unwrap_or_default(),
+                timeout: reader.duration(&fields, "timeout"),
+                on_timeout: match reader.choice(&fields, "onTimeout", Code::Validation) {
+                    Some("approve") => OnTimeout::Approve,
+                    Some("fail") => OnTimeout::Fail,
+                    _ => OnTimeout::Deny,
+                },
+                on_deny: match reader.choice(&fields, "onDeny", Code::Validation) {
+                    Some("continue") => OnDeny::Continue,
+                    _ => OnDeny::Fail,
+                },
+                data: reader.schema(&fields, "data"),
+                result: serde_json::Value::Null,
+            }
+        }
+        Kind::Scalar { .. } if matches!(node.resolve(), Some(Scalar::Text(_))) => {
+            Approval { message: reader.clean_text(step, "approve")?, ..Approval::default() }
+        }
+        Kind::Scalar { .. } | Kind::List(_) => {
+            reader.wrong_type(node, "`approve`", "a question or a map", A_QUESTION);
+            return None;
+        }
+    };
+    Some(Approval { result: approval::result_schema(approval.data.as_ref()), ..approval })
 }
 
 fn read_loop(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> Option<Loop> {

@@ -5,6 +5,8 @@
 //! agent's own doing. With another document, [`Past::fit`] keeps what is asked for in the same words. What no longer
 //! holds is removed from the journal in one commit; what it had cost stays ([`RowKind::Spent`]).
 
+mod questions;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -16,8 +18,9 @@ use crate::journal::{Entry, JournalError, Revision, RowKind, RunState, StoredRun
 use crate::retell::{Listener, retell};
 use crate::signal::Signal;
 use crate::{
-    Completion, JsonText, LoadedWorkflow, Notice, Role, RunLimits, RunSpec, Segment, Spent, StepErrorClass,
-    StepKey, StepOutcome, StepRequest, WorkflowOutcome, WorkflowStatus, included, turn_rows,
+    Completion, JsonText, LoadedWorkflow, Notice, Question, Resolution, Role, RunLimits, RunSpec, Segment,
+    Spent, StepErrorClass, StepKey, StepOutcome, StepRequest, WorkflowOutcome, WorkflowStatus, included,
+    turn_rows,
 };
 
 /// What happened before.
@@ -30,6 +33,10 @@ pub struct Past {
     /// Sleeps.
     pub(crate) due: HashMap<StepKey, Due>,
     pub(crate) began: HashMap<StepKey, Timestamp>,
+    /// Questions to people.
+    pub(crate) questions: HashMap<StepKey, Question>,
+    /// How they were settled.
+    pub(crate) resolved: HashMap<StepKey, Resolution>,
     /// What happened beside the steps' turns.
     pub(crate) signals: Vec<Signal>,
     /// What earlier attempts had cost whose rows are gone.
@@ -139,6 +146,13 @@ impl Past {
                 RowKind::Clock => {
                     past.began.insert(key, read(&entry.payload).map_err(damaged)?);
                 }
+                RowKind::Asked => {
+                    past.questions.insert(key, read(&entry.payload).map_err(damaged)?);
+                }
+                RowKind::Resolved => {
+                    // The first stands.
+                    past.resolved.entry(key).or_insert(read(&entry.payload).map_err(damaged)?);
+                }
                 RowKind::Spent => past.spent.push((key, read(&entry.payload).map_err(damaged)?)),
                 _ => {
                     let completion: Completion = read(&entry.payload).map_err(damaged)?;
@@ -232,6 +246,8 @@ impl Past {
         self.asked.remove(&key);
         self.due.remove(&key);
         self.began.remove(&key);
+        self.questions.remove(&key);
+        self.resolved.remove(&key);
         self.forgotten.insert(key, ended);
     }
 
@@ -259,6 +275,7 @@ impl Past {
                 // What the caller allows is said anew each time.
                 (Role::Limit, _) => true,
                 _ if !was_over => false,
+                (Role::Work, outcome) if self.questions.contains_key(key) => self.is_asked_anew(key, outcome),
                 (Role::Work, StepOutcome::Failed { .. }) => !succeeded.contains(&any_attempt(key)),
                 (Role::Work | Role::Judge, StepOutcome::Cancelled(_)) => true,
                 (Role::Timeout, _) => true,
@@ -272,7 +289,8 @@ impl Past {
                 StepOutcome::Failed { error, .. } => is_own_doing(error.class),
                 _ => false,
             };
-            if own_doing || key.role() != Role::Work {
+            // A question is asked anew, with all the time it has.
+            if own_doing || key.role() != Role::Work || self.questions.contains_key(&key) {
                 self.forget(key, Some(completion));
             } else {
                 self.reopened.insert(key, completion);
@@ -364,7 +382,7 @@ pub(crate) fn request_hash(root: &Arc<LoadedWorkflow>, request: &StepRequest) ->
         StepRequest::SubWorkflow(request) => {
             included(root, &request.document).map(|document| document.hash.clone())
         }
-        StepRequest::Sleep { .. } => None,
+        StepRequest::Sleep { .. } | StepRequest::Approval(_) => None,
     };
     let text = serde_json::to_string(&(request, agent)).unwrap_or_default();
     digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tenon_core::{BoxFut, Cancel, Timestamp};
 
-use crate::{JsonText, Notice, Spent, StepError, StepKey, StepRecord, Turns};
+use crate::{ApprovalRequest, JsonText, Notice, Spent, StepError, StepKey, StepRecord, Turns};
 
 /// Starts steps and yields their completions in an order that is itself durable.
 ///
@@ -40,6 +40,8 @@ pub enum StepRequest {
     Agent(Box<AgentRequest>),
     /// Time that passes.
     Sleep { ms: u64 },
+    /// A question to a person.
+    Approval(Box<ApprovalRequest>),
     /// A workflow inside this one, with an interpreter of its own.
     SubWorkflow(Box<SubWorkflowRequest>),
 }
@@ -234,7 +236,7 @@ pub struct StepOutput {
 pub enum Stopped {
     #[error("the run was cancelled")]
     Cancelled,
-    /// To go on later, from the journal.
+    /// Nothing but questions is left. To go on later, from the journal.
     #[error("the run was suspended")]
     Suspended,
     /// The journal cannot keep what happens any longer.

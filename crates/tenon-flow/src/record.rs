@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tenon_core::{ErrorClass, RawJson, Usage};
 
-use crate::Coordinated;
+use crate::{Coordinated, Question};
 
 /// A JSON value as its text, shared: numbers and keys stay as the model wrote them, and a thousand items that see
 /// the same upstream result do not copy it.
@@ -246,10 +246,12 @@ pub enum StepErrorClass {
     Include,
     /// A folder of its own could not be made for the step.
     Isolation,
+    /// A person said no, or nobody said yes in time.
+    Denied,
 }
 
 impl StepErrorClass {
-    pub const ALL: [StepErrorClass; 25] = [
+    pub const ALL: [StepErrorClass; 26] = [
         StepErrorClass::Usage,
         StepErrorClass::Auth,
         StepErrorClass::Input,
@@ -275,6 +277,7 @@ impl StepErrorClass {
         StepErrorClass::Items,
         StepErrorClass::Include,
         StepErrorClass::Isolation,
+        StepErrorClass::Denied,
     ];
 
     /// Programs match on these names.
@@ -305,6 +308,7 @@ impl StepErrorClass {
             StepErrorClass::Items => "items",
             StepErrorClass::Include => "include",
             StepErrorClass::Isolation => "isolation",
+            StepErrorClass::Denied => "denied",
         }
     }
 }
@@ -345,7 +349,7 @@ pub enum WorkflowStatus {
     Failed,
     Cancelled,
     BudgetExceeded,
-    /// Set aside by whoever runs it, to go on later.
+    /// Nothing is left to do until somebody answers.
     Suspended,
 }
 
@@ -376,6 +380,8 @@ pub struct WorkflowOutcome {
     pub error: Option<StepError>,
     /// What the coordinator came to, where there was one. Its spending is in `spent`.
     pub coordinator: Option<Coordinated>,
+    /// What a suspended run waits for. Steps that have not ended are not in `steps` then.
+    pub questions: Vec<Question>,
 }
 
 impl WorkflowOutcome {

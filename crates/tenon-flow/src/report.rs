@@ -7,11 +7,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use tenon_core::{Failure, Usage};
+use tenon_core::{Failure, Timestamp, Usage};
 
 use crate::event::{SCHEMA_VERSION, StatusName};
 use crate::{
-    Answer, Coordinated, JsonText, Spent, StepError, StepRecord, StepStatus, WorkflowOutcome, WorkflowStatus,
+    Answer, Coordinated, JsonText, Question, Spent, StepError, StepRecord, StepStatus, WorkflowOutcome,
+    WorkflowStatus,
 };
 
 /// What came of a run.
@@ -33,8 +34,38 @@ pub struct Report {
     pub total_cost_usd: Option<f64>,
     pub duration_ms: u64,
     pub error: Option<ErrorReport>,
+    /// What a suspended run waits for. Steps that have not ended are not among `steps` then.
+    pub questions: Vec<QuestionReport>,
     /// With `--coordinator`. What it used is part of the run's `usage` and cost.
     pub coordinator: Option<CoordinatorReport>,
+}
+
+/// A question to a person.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QuestionReport {
+    /// What `tenon flow approve` calls it: `each[3].gate`.
+    pub step_id: String,
+    pub message: String,
+    /// When it was first asked.
+    pub asked: String,
+    /// When the document's `onTimeout` answers it; `null` when it waits for ever.
+    pub expires: Option<String>,
+    /// A JSON Schema of what an approval must bring along.
+    pub data: Option<Value>,
+}
+
+impl QuestionReport {
+    pub fn new(question: &Question) -> QuestionReport {
+        let request = &question.request;
+        QuestionReport {
+            step_id: request.step_id.clone(),
+            message: request.message.clone(),
+            asked: question.asked.to_iso8601(),
+            expires: question.expires().map(Timestamp::to_iso8601),
+            data: request.data.clone(),
+        }
+    }
 }
 
 /// What the coordinator came to.
@@ -70,6 +101,7 @@ impl Report {
             total_cost_usd: outcome.spent.cost_usd,
             duration_ms: outcome.duration_ms,
             error: outcome.error.as_ref().map(ErrorReport::from),
+            questions: outcome.questions.iter().map(QuestionReport::new).collect(),
             coordinator: outcome.coordinator.as_ref().map(CoordinatorReport::from),
         }
     }
@@ -90,6 +122,7 @@ impl Report {
                 message: failure.message.clone(),
                 hint: failure.hint.clone(),
             }),
+            questions: Vec::new(),
             coordinator: None,
         }
     }

@@ -148,6 +148,8 @@ pub enum CannotRun {
     Tool(#[from] TakenName),
     #[error(transparent)]
     Inputs(#[from] crate::UnfitInputs),
+    #[error("the step `{0}` asks for an approval, and a run that is not kept cannot wait for one")]
+    NotKept(String),
     /// At least one.
     #[error("{}", crate::tool_refusal(.0).map(|refusal| refusal.message).unwrap_or_default())]
     Unusable(Vec<crate::UnusableTool>),
@@ -262,6 +264,9 @@ impl FlowRun {
     pub async fn run(self) -> Result<WorkflowOutcome, CannotRun> {
         let inputs = with_defaults(&self.workflow, self.inputs);
         crate::check_inputs(&self.workflow, inputs.as_str())?;
+        if let (None, Some(step)) = (self.log.approvals(), crate::first_approval(&self.workflow)) {
+            return Err(CannotRun::NotKept(step));
+        }
         let cwd = match self.permissions.cwd.as_os_str().is_empty() {
             true => self.workflow.folder.clone(),
             false => self.permissions.cwd.clone(),

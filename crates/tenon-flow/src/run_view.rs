@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tenon_core::{Origin, Timestamp, TurnRecord, Usage};
 
 use crate::addressee::around as around_id;
-use crate::journal::{JournalError, RowKind, RunState, StoredRun};
+use crate::journal::{JournalError, KeptQuestion, RowKind, RunState, StoredRun};
 use crate::past::{Past, add_to_steps, spent_by, total};
 use crate::retell::{Listener, retell};
 use crate::run_talk::TalkView;
@@ -52,6 +52,8 @@ pub struct RunView {
     /// Everything that was paid for, attempts that were given up included. The cost of turns of a step that is not over is
     /// not known here, so that it is `None` as long as there is one.
     pub spent: Spent,
+    /// What people were asked, the oldest first.
+    pub questions: Vec<KeptQuestion>,
     /// Once every step is over.
     pub outcome: Option<WorkflowOutcome>,
 }
@@ -86,6 +88,8 @@ pub enum ViewStatus {
     Running,
     /// It had started when the run was stopped or died.
     Unfinished,
+    /// A person is asked.
+    Suspended,
     Ended(StepStatus),
 }
 
@@ -95,6 +99,7 @@ impl ViewStatus {
             ViewStatus::Waiting => "waiting",
             ViewStatus::Running => "running",
             ViewStatus::Unfinished => "unfinished",
+            ViewStatus::Suspended => "suspended",
             ViewStatus::Ended(status) => status.name(),
         }
     }
@@ -167,6 +172,8 @@ impl RunView {
         let mut steps = seen.into_steps(stored.state, attempts, &past.spent);
         waiting(&document, &run.id, &mut steps);
         group(&mut steps);
+        let questions = past.all_questions();
+        suspended(&questions, stored.state, &mut steps);
         Ok(RunView {
             id: run.id.clone(),
             name: run.name.clone(),
@@ -179,8 +186,15 @@ impl RunView {
             steps,
             talk,
             spent,
+            questions,
             outcome,
         })
+    }
+
+    /// What the run waits for.
+    pub fn open_questions(&self) -> impl Iterator<Item = &KeptQuestion> {
+        let hears = self.state.hears_answers();
+        self.questions.iter().filter(move |kept| hears && kept.is_open())
     }
 
     /// The document's own steps, without what is inside loops and includes.
@@ -277,7 +291,7 @@ impl Seen {
             StepKind::Repeat { .. } | StepKind::ForEach { .. } => {
                 self.known.iter().any(|known| known.len() == place.len() && of_loop(known) == place)
             }
-            StepKind::Agent | StepKind::Include { .. } => self.known.contains(&place),
+            StepKind::Agent | StepKind::Include { .. } | StepKind::Approval => self.known.contains(&place),
         }
     }
 
@@ -342,6 +356,7 @@ impl Listener for Seen {
             Notice::Retrying { .. }
             | Notice::Restored { .. }
             | Notice::Progress { .. }
+            | Notice::Asked { .. }
             | Notice::JudgeFailed { .. } => {}
         }
     }
@@ -358,6 +373,16 @@ fn group(steps: &mut [RunStep]) {
     steps.sort_by_cached_key(|step| {
         around_id(&step.id).filter_map(|id| first.get(id).copied()).collect::<Vec<_>>()
     });
+}
+
+/// Steps that ask somebody say so, as long as anybody listens.
+fn suspended(questions: &[KeptQuestion], state: RunState, steps: &mut [RunStep]) {
+    for kept in questions.iter().filter(|kept| state.hears_answers() && kept.is_open()) {
+        let place = plain(kept.key.segments());
+        if let Some(step) = steps.iter_mut().find(|step| plain(step.key.segments()) == place) {
+            step.status = ViewStatus::Suspended;
+        }
+    }
 }
 
 /// The document's steps of which nothing is known, at the end.

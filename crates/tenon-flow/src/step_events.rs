@@ -10,7 +10,7 @@ use crate::event::{
     AgentTurn, CallPhase, ErrorData, FlowEmitter, FlowEventData, LoopType, MessageData, MessageLevel, Output,
     SkipReason, StepProgress, StepSkipped, StepStart, ToolCallData, TurnPhase,
 };
-use crate::report::{ErrorReport, StepReport};
+use crate::report::{ErrorReport, QuestionReport, StepReport};
 use crate::{JsonText, NotRun, Notice, Started, StepError, StepKind};
 
 /// Tells what the interpreter has to say.
@@ -26,7 +26,7 @@ pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
                 include: None,
             };
             match kind {
-                StepKind::Agent => {}
+                StepKind::Agent | StepKind::Approval => {}
                 StepKind::Repeat { at_most } => {
                     start.loop_type = Some(LoopType::Repeat);
                     start.max_iterations = Some(at_most);
@@ -63,6 +63,10 @@ pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
         }
         Notice::Progress { key, done, of } => {
             let data = FlowEventData::StepProgress(StepProgress { done, of });
+            events.emit_for(Some(&key.step_id()), None, data);
+        }
+        Notice::Asked { key, question } => {
+            let data = FlowEventData::StepSuspended(Box::new(QuestionReport::new(&question)));
             events.emit_for(Some(&key.step_id()), None, data);
         }
         Notice::JudgeFailed { key, iteration, error } => {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tenon_core::{BoxFut, NoJournal, Timestamp, TurnJournal, TurnRecord};
 
+use crate::approval_wait::Approvals;
 use crate::signal::Signals;
 use crate::{Completion, Spent, StepKey, StepRequest};
 
@@ -37,6 +38,11 @@ pub trait StepLog: Send + Sync {
 
     /// What has happened beside the steps' turns so far, and where more of it is kept.
     fn signals(&self) -> Signals;
+
+    /// Where people answer; nowhere in a run that nobody can find again.
+    fn approvals(&self) -> Option<Arc<dyn Approvals>> {
+        None
+    }
 }
 
 /// Something that may start now.
@@ -44,6 +50,8 @@ pub trait StepLog: Send + Sync {
 pub struct Begun {
     /// How long a sleep lasts from now on, when it began earlier.
     pub left_ms: Option<u64>,
+    /// When a question was first asked.
+    pub asked: Option<Timestamp>,
 }
 
 /// The turns of one step's agent.

@@ -135,6 +135,8 @@ pub(crate) fn read(entry: &Entry) -> Option<Result<TurnRecord, String>> {
         RowKind::Scheduled
         | RowKind::Timer
         | RowKind::Clock
+        | RowKind::Asked
+        | RowKind::Resolved
         | RowKind::Completed
         | RowKind::Failed
         | RowKind::Signal

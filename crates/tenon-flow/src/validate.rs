@@ -9,10 +9,10 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::diagnostic::{Code, Problems, meant, quoted};
-use crate::document::{Items, Loop, Places, Step, Workflow};
+use crate::document::{Approval, Items, Loop, OnTimeout, Places, Step, Workflow};
 use crate::fields::{ID_PATTERN, LOOSE_ID_PATTERN, MAX_STEPS, OUTPUT_PATTERN};
 use crate::isolation::WORKTREE;
-use crate::parse::join;
+use crate::parse::{A_QUESTION, join};
 use crate::topology;
 
 /// What [`ID_PATTERN`] lets a name have.
@@ -182,6 +182,9 @@ impl Check<'_, '_> {
         if step.include.is_some() {
             self.include(step, pointer);
         }
+        if let Some(approval) = &step.approve {
+            self.approval(step, approval, pointer);
+        }
         match (&step.repeat, level) {
             (Some(_), Level::InLoop) => {
                 let message = format!("inner step `{}` has a nested loop (prohibited)", quoted(&step.id));
@@ -227,6 +230,46 @@ impl Check<'_, '_> {
                 _ => format!("take `{field}` out: the included workflow brings its own"),
             };
             self.error(code, &join(pointer, field), message, hint);
+        }
+    }
+
+    /// A person who is asked needs no agent, and has a time of its own.
+    fn approval(&mut self, step: &Step, approval: &Approval, pointer: &str) {
+        let conflicts = [
+            (step.agent.is_some(), "agent"),
+            (!step.instructions.is_empty(), "instructions"),
+            (step.include.is_some(), "include"),
+            (step.repeat.is_some(), "loop"),
+            (!step.context_files.is_empty(), "contextFiles"),
+            (step.model.is_some(), "model"),
+            (step.timeout.is_some(), "timeout"),
+            (step.retries > 0, "retries"),
+            (step.max_retries.is_some(), "maxRetries"),
+        ];
+        for (_, field) in conflicts.into_iter().filter(|(given, _)| *given) {
+            let message = format!("step `{}` has approve and {field}", quoted(&step.id));
+            let hint = match field {
+                "timeout" => "write it inside: `approve: {message: …, timeout: …}`".to_owned(),
+                "loop" => "put the question into a step of the loop: `loop: {steps: [{id: …, approve: …}]}`"
+                    .to_owned(),
+                "retries" | "maxRetries" => format!("take `{field}` out: a question is asked once"),
+                _ => format!("take `{field}` out, or do it in another step: this one asks a person"),
+            };
+            self.error(Code::ApproveConflict, &join(pointer, field), message, hint);
+        }
+        let at = join(pointer, "approve");
+        if approval.message.trim().is_empty() {
+            self.error(Code::Validation, &join(&at, "message"), "`approve` asks nothing", A_QUESTION);
+        }
+        if approval.timeout.is_none() && self.was_written(&at, "onTimeout") {
+            let message = "onTimeout needs a timeout: without one the question waits for ever";
+            let hint = "add `timeout: 24h` beside it, or take `onTimeout` out";
+            self.error(Code::Validation, &join(&at, "onTimeout"), message, hint);
+        }
+        if approval.data.is_some() && approval.on_timeout == OnTimeout::Approve {
+            let message = "onTimeout `approve` and data: nobody gives the data when the time runs out";
+            let hint = "write `onTimeout: deny` or `fail`, or take `data` out";
+            self.error(Code::ApproveConflict, &join(&at, "onTimeout"), message, hint);
         }
     }
 

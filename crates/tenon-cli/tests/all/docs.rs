@@ -105,6 +105,7 @@ fn workflows_guide() {
 fn running_workflows_guide() {
     check_page("docs/guides/running-workflows.md");
     check_page("docs/guides/resuming-workflows.md");
+    check_page("docs/guides/approvals.md");
     check_page("docs/reference/flow-events.md");
     check_page("docs/concepts/agents-that-talk.md");
     check_page("docs/guides/goals.md");

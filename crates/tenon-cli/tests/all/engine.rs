@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 1 | kill -9 in a step | `engine_01_…` |
 //! | 2 | between effect and commit | `engine_02_…` here, and in `tenon-flow/tests/all/engine.rs` with a failpoint |
-//! | 3 | something from outside arrives twice | `tenon-flow/tests/all/engine.rs` |
+//! | 3 | while waiting for approval, then resolved twice | `flow_approve.rs`, and in `tenon-flow/tests/all/engine.rs` at every row |
 //! | 4 | the engine killed: another process that uses the same file | `engine_04_…` |
 //! | 5 | one of two workers gone for good | `engine_05_…`, and in `tenon-flow` for one of another machine |
 //! | 6 | the same run submitted twice at once | `engine_06_…` |
@@ -15,7 +15,7 @@
 //! | 11 | golden histories | `tenon-flow/tests/all/engine.rs` |
 //! | 12 | the document changed between crash and resume | `engine_12_…` |
 //! | 13 | the cap on concurrency is observed | `engine_13_…` |
-//! | 14 | time that runs out while nobody is there | `tenon-flow/tests/all/engine.rs` |
+//! | 14 | approval timeout; time that runs out while nobody is there | `flow_approve.rs`, and in `tenon-flow/tests/all/engine.rs` |
 //! | 15 | a truncated journal | `engine_15_…` |
 //! | 16 | a full disk | `engine_16_…` |
 //!

@@ -32,6 +32,9 @@ fn step(step: &PlanStep) -> Value {
         "maxIterations": null,
         "until": null,
         "untilAgent": null,
+        "approve": null,
+        "timeout": null,
+        "onTimeout": null,
         "inner": step.inner.as_deref().map(graph),
     });
     match &step.kind {
@@ -50,6 +53,12 @@ fn step(step: &PlanStep) -> Value {
             value["kind"] = json!("for-each");
             value["forEach"] = json!(items);
             value["maxConcurrency"] = json!(at_a_time);
+        }
+        PlanKind::Approval { message, timeout, on_timeout } => {
+            value["kind"] = json!("approval");
+            value["approve"] = json!(message);
+            value["timeout"] = json!(timeout);
+            value["onTimeout"] = json!(timeout.as_ref().map(|_| on_timeout));
         }
     }
     value

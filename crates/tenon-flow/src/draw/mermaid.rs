@@ -1,6 +1,6 @@
 //! Mermaid, for pages that render it.
 
-use super::{Plan, PlanStep};
+use super::{Plan, PlanKind, PlanStep};
 
 pub(super) fn draw(plan: &Plan) -> String {
     // A JSON string is a YAML string.
@@ -15,7 +15,14 @@ fn level(plan: &Plan, prefix: &str, indent: &str, text: &mut String) {
     for (index, step) in plan.steps.iter().enumerate() {
         let node = format!("{prefix}{index}");
         match &step.inner {
-            None => text.push_str(&format!("{indent}{node}[\"{}\"]\n", label(step))),
+            None => {
+                // A decision has its own shape.
+                let (open, close) = match step.kind {
+                    PlanKind::Approval { .. } => ("{{", "}}"),
+                    _ => ("[", "]"),
+                };
+                text.push_str(&format!("{indent}{node}{open}\"{}\"{close}\n", label(step)));
+            }
             Some(inner) => {
                 text.push_str(&format!("{indent}subgraph {node}[\"{}\"]\n", label(step)));
                 level(inner, &format!("{node}_"), &format!("{indent}  "), text);

@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 use crate::document_schema::{Detail, schema_of};
 
 /// By object: money, time, models and their settings are the caller's; files are nothing that a plan knows of; a plan is run
-/// with no inputs but the goal.
+/// with no inputs but the goal. Whether a person is asked is a person's to decide.
 const LEFT_OUT: &[(&str, &[&str])] = &[
     ("workflow", &["version", "includes", "inputs", "budget", "prices"]),
     ("agent", &["model", "temperature", "topP", "disallowedTools"]),
-    ("step", &["contextFiles", "model", "timeout", "maxRetries", "include"]),
+    ("step", &["contextFiles", "model", "timeout", "maxRetries", "include", "approve"]),
     ("loop", &["delay"]),
     ("options", &["timeout", "stepTimeout", "isolation", "scheduler", "maxRetries"]),
 ];
@@ -33,7 +33,7 @@ pub fn plan_schema() -> Value {
             }
         }
     }
-    for unused in ["budget", "price"] {
+    for unused in ["budget", "price", "approve"] {
         definitions.remove(unused);
     }
     if let Some(mut inner) = definitions.get("step").cloned() {

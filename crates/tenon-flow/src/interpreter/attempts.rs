@@ -1,5 +1,5 @@
-//! One thing that is done behind the port, with its retries and its time limit: the run of an agent, a judge, or an
-//! included workflow.
+//! One thing that is done behind the port, with its retries and its time limit: the run of an agent, a judge, an
+//! included workflow, or a question to a person.
 //!
 //! The time limit covers all attempts and the pauses between them. Which errors are tried again is `retry.rs`.
 
@@ -71,7 +71,7 @@ impl Attempts {
         match &mut request {
             StepRequest::Agent(agent) => agent.attempt = self.attempt,
             StepRequest::SubWorkflow(workflow) => workflow.attempt = self.attempt,
-            StepRequest::Sleep { .. } => {}
+            StepRequest::Sleep { .. } | StepRequest::Approval(_) => {}
         }
         asks.start(self.key(self.role), request);
     }

@@ -6,8 +6,8 @@
 //! | some failed or were cancelled, some completed | `partial` |
 //! | some failed or were cancelled, none completed | `failed` |
 //!
-//! A run that was stopped from outside says so instead (`cancelled`, `suspended`, `budget_exceeded`), unless every
-//! step had completed anyway.
+//! A run that was stopped from outside says so instead (`cancelled`, `budget_exceeded`), unless every step had completed
+//! anyway. One that waits for a person, and for nothing else, is `suspended`: it has not ended at all.
 
 use serde_json::Value;
 use tenon_core::Dollars;
@@ -17,7 +17,7 @@ use super::schedule::Graph;
 use super::{MoneyLimit, RunSpec, WallTime};
 use crate::cel::CelError;
 use crate::{
-    Answer, JsonText, Spent, StepError, StepErrorClass, StepRecord, StepStatus, Stopped, WorkflowOutcome,
+    Answer, JsonText, Spent, StepError, StepErrorClass, StepRecord, StepStatus, WorkflowOutcome,
     WorkflowStatus,
 };
 
@@ -25,7 +25,6 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum StopReason {
     Cancelled,
-    Suspended,
     /// The journal cannot go on.
     Broken(String),
     /// `options.timeout`.
@@ -40,13 +39,17 @@ impl StopReason {
     }
 }
 
-impl From<&Stopped> for StopReason {
-    fn from(stopped: &Stopped) -> StopReason {
-        match stopped {
-            Stopped::Cancelled => StopReason::Cancelled,
-            Stopped::Suspended => StopReason::Suspended,
-            Stopped::Broken(message) => StopReason::Broken(message.clone()),
-        }
+/// A run in which nothing is left to do until somebody answers. What has not ended stays as it is.
+pub(crate) fn suspended(graph: &Graph, spent: Spent, duration_ms: u64) -> WorkflowOutcome {
+    WorkflowOutcome {
+        status: WorkflowStatus::Suspended,
+        answer: None,
+        steps: graph.records().map(|(step, record)| (step.id.clone(), record.clone())).collect(),
+        spent,
+        duration_ms,
+        error: None,
+        coordinator: None,
+        questions: Vec::new(),
     }
 }
 
@@ -71,7 +74,6 @@ pub(crate) fn outcome(
             let error = StepError::new(StepErrorClass::Interrupted, "the run was cancelled");
             (WorkflowStatus::Cancelled, Some(error))
         }
-        Some(StopReason::Suspended) => (WorkflowStatus::Suspended, None),
         Some(StopReason::Broken(message)) => {
             let error = StepError::new(StepErrorClass::Internal, message.clone());
             (WorkflowStatus::Failed, Some(error))
@@ -90,7 +92,16 @@ pub(crate) fn outcome(
         },
         _ => (status, None, error),
     };
-    WorkflowOutcome { status, answer, steps, spent, duration_ms, error, coordinator: None }
+    WorkflowOutcome {
+        status,
+        answer,
+        steps,
+        spent,
+        duration_ms,
+        error,
+        coordinator: None,
+        questions: Vec::new(),
+    }
 }
 
 /// Why a run did not complete, by its steps.

@@ -185,7 +185,7 @@ fn at_a_time(at: &LoopPlace, items: usize) -> usize {
             LoopKind::ForEach { max_concurrency, .. } => max_concurrency.filter(|count| *count > 0),
             LoopKind::RepeatUntil { .. } => None,
         },
-        StepBody::Agent | StepBody::Include(_) => None,
+        StepBody::Agent | StepBody::Include(_) | StepBody::Approve(_) => None,
     };
     let items = u32::try_from(items).unwrap_or(u32::MAX);
     wished.unwrap_or(items).clamp(1, MAX_ITEMS_AT_A_TIME) as usize
@@ -194,7 +194,7 @@ fn at_a_time(at: &LoopPlace, items: usize) -> usize {
 fn output_mode(at: &LoopPlace) -> OutputMode {
     match &at.step.get().body {
         StepBody::Loop(it) => it.output_mode,
-        StepBody::Agent | StepBody::Include(_) => OutputMode::Last,
+        StepBody::Agent | StepBody::Include(_) | StepBody::Approve(_) => OutputMode::Last,
     }
 }
 

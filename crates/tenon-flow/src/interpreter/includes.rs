@@ -64,7 +64,7 @@ pub fn included(root: &Arc<LoadedWorkflow>, path: &[String]) -> Option<Arc<Loade
         let next = match &steps[index].body {
             StepBody::Include(next) => Some(next.clone()),
             StepBody::Loop(_) if body_of.is_none() => None,
-            StepBody::Loop(_) | StepBody::Agent => return None,
+            StepBody::Loop(_) | StepBody::Agent | StepBody::Approve(_) => return None,
         };
         match next {
             Some(next) => {

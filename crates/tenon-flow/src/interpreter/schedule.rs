@@ -76,6 +76,13 @@ enum Node {
     Over(Arc<StepRecord>),
 }
 
+/// What may be started while so many steps are running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    ForAny,
+    ForQuestions,
+}
+
 /// What a step does while it runs.
 #[derive(Clone, Debug)]
 enum Activity {
@@ -271,8 +278,12 @@ impl Graph {
 
     /// Starts ready steps while there is room. Says whether one of them was over at once.
     fn dispatch(&mut self, asks: &mut Asks<'_>) -> bool {
-        while self.running() < self.policy.max_concurrency as usize {
-            let Some(index) = self.next_ready() else { return false };
+        loop {
+            let room = match self.running() < self.policy.max_concurrency as usize {
+                true => Room::ForAny,
+                false => Room::ForQuestions,
+            };
+            let Some(index) = self.next_ready(room) else { return false };
             self.starts += 1;
             self.served.insert(agent_of(&self.list.steps()[index]), self.starts);
             match self.begin(index, asks) {
@@ -285,17 +296,24 @@ impl Graph {
                 }
             }
         }
-        false
     }
 
+    /// Those that do something. A person who is asked is in nobody's way.
     fn running(&self) -> usize {
-        self.nodes.iter().filter(|node| matches!(node, Node::Running { .. })).count()
+        let nodes = self.nodes.iter().zip(self.list.steps());
+        let works = |(node, step): &(&Node, &LoadedStep)| {
+            matches!(node, Node::Running { .. }) && !matches!(step.body, StepBody::Approve(_))
+        };
+        nodes.filter(works).count()
     }
 
-    /// Ties go to the step that was written first.
-    fn next_ready(&self) -> Option<usize> {
+    /// Ties go to the step that was written first. Where there is no room left, a question is still asked.
+    fn next_ready(&self, room: Room) -> Option<usize> {
         let steps = self.list.steps();
-        let ready = (0..self.nodes.len()).filter(|index| matches!(self.nodes[*index], Node::Ready));
+        let ready = (0..self.nodes.len()).filter(|index| {
+            let has_room = room == Room::ForAny || matches!(steps[*index].body, StepBody::Approve(_));
+            matches!(self.nodes[*index], Node::Ready) && has_room
+        });
         match self.policy.scheduler {
             Scheduler::DependencyFirst => { ready }.next(),
             // The agent that has waited longest.
@@ -333,6 +351,13 @@ impl Graph {
                 };
                 let options = &asks.spec.workflow.workflow.options;
                 self.errand(step, request, TimeLimit::of_agent(step.spec.timeout, options), asks)
+            }
+            StepBody::Approve(approval) => {
+                self.tell_started(index, StepKind::Approval, asks);
+                match scope::question(approval, &key, &self.scope) {
+                    Ok(request) => self.errand(step, StepRequest::Approval(Box::new(request)), None, asks),
+                    Err(error) => Begun::Over(Ended::failed(error)),
+                }
             }
             StepBody::Include(_) => {
                 let name = step.spec.include.clone().unwrap_or_default();

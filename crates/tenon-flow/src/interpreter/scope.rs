@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use super::Asks;
+use super::{Asks, whole_ms};
 use crate::cel::{CelError, Scope, StepView};
-use crate::load::{LoadedLoop, LoadedStep, LoadedWorkflow, StepBody};
+use crate::document::Approval;
+use crate::load::{LoadedApproval, LoadedLoop, LoadedStep, LoadedWorkflow, StepBody};
 use crate::{
-    AgentName, AgentRequest, Item, Iteration, ModelWish, Purpose, StepError, StepErrorClass, StepKey,
-    StepRecord, StepStatus, Upstream,
+    AgentName, AgentRequest, ApprovalRequest, Item, Iteration, ModelWish, Purpose, StepError, StepErrorClass,
+    StepKey, StepRecord, StepStatus, Upstream,
 };
 
 /// The steps of one level: those of a document, or those of a loop's body.
@@ -71,7 +72,7 @@ impl StepRef {
             StepBody::Loop(it) => {
                 Some((it, StepList { workflow: self.list.workflow.clone(), body_of: Some(self.index) }))
             }
-            StepBody::Agent | StepBody::Include(_) => None,
+            StepBody::Agent | StepBody::Include(_) | StepBody::Approve(_) => None,
         }
     }
 }
@@ -147,6 +148,25 @@ pub(crate) fn work(
         transport_retries: step.spec.max_retries.or(options.max_retries),
         isolation: options.isolation.clone(),
         attempt: 1,
+    })
+}
+
+/// The request for a step that a person answers.
+pub(crate) fn question(
+    approval: &LoadedApproval,
+    key: &StepKey,
+    scope: &Scope,
+) -> Result<ApprovalRequest, StepError> {
+    let message =
+        approval.message.render(scope).map_err(|error| expression("a template in `approve`", &error))?;
+    let Approval { timeout, on_timeout, on_deny, data, .. } = &approval.spec;
+    Ok(ApprovalRequest {
+        step_id: key.step_id(),
+        message,
+        timeout_ms: timeout.map(whole_ms),
+        on_timeout: *on_timeout,
+        on_deny: *on_deny,
+        data: data.clone(),
     })
 }
 

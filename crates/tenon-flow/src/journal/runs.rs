@@ -38,6 +38,14 @@ impl RunState {
         }
     }
 
+    /// Whether an answer to a question of the run would have an effect.
+    pub fn hears_answers(self) -> bool {
+        match self {
+            RunState::Running | RunState::Interrupted | RunState::Ended(WorkflowStatus::Suspended) => true,
+            RunState::Ended(_) => false,
+        }
+    }
+
     fn read(status: &str, owner: Option<&str>, lease_until: Timestamp, now: Timestamp) -> RunState {
         let ended = [
             WorkflowStatus::Completed,
@@ -77,7 +85,7 @@ pub struct RunSummary {
     pub cost_usd: Option<f64>,
 }
 
-/// What is kept. A run that is not over is kept whatever its age.
+/// What is kept. A run that is not over, one that waits for an answer too, is kept whatever its age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     pub age: Duration,
@@ -233,7 +241,7 @@ fn owner_pid(connection: &Connection, id: &str) -> Result<u32, JournalError> {
     Ok(owner.as_deref().and_then(Owner::parse).map_or(0, |owner| owner.pid()))
 }
 
-fn state(connection: &Connection, id: &str) -> Result<RunState, JournalError> {
+pub(super) fn state(connection: &Connection, id: &str) -> Result<RunState, JournalError> {
     let found: Option<(String, Option<String>, i64)> = connection
         .query_row("SELECT status, owner, lease_until FROM runs WHERE run_id = ?1", [id], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))

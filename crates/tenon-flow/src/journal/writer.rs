@@ -23,7 +23,7 @@ pub(super) struct Writer {
 
 enum Task {
     Write(Box<dyn Work>),
-    Hold { run_id: String, owner: String, cancelled: watch::Sender<bool> },
+    Hold { run_id: String, held: Held },
     LetGo { run_id: String, owner: String },
 }
 
@@ -94,10 +94,13 @@ impl Writer {
     /// Renews this lease from now on.
     pub fn hold(&self, run_id: String, owner: Owner) -> Lease {
         let (sender, cancelled) = watch::channel(false);
-        let task = Task::Hold { run_id: run_id.clone(), owner: owner.to_string(), cancelled: sender };
+        let answers = watch::channel(0).0;
+        let held =
+            Held { owner: owner.to_string(), cancelled: sender, answers: answers.clone(), looked_at: 0 };
+        let task = Task::Hold { run_id: run_id.clone(), held };
         // A thread that has ended refuses every row, which is where that is told.
         let _ = self.tasks.send(task);
-        Lease { run_id, owner, writer: self.clone(), cancelled }
+        Lease { run_id, owner, writer: self.clone(), cancelled, answers }
     }
 
     pub fn release(&self, run_id: &str, owner: &Owner) {
@@ -116,7 +119,16 @@ impl Writer {
 
 struct Thread {
     connection: Connection,
-    held: HashMap<String, (String, watch::Sender<bool>)>,
+    held: HashMap<String, Held>,
+}
+
+/// A run that this process has.
+struct Held {
+    owner: String,
+    cancelled: watch::Sender<bool>,
+    answers: watch::Sender<u64>,
+    /// The last row that was looked at for answers.
+    looked_at: i64,
 }
 
 impl Thread {
@@ -150,11 +162,11 @@ impl Thread {
         for task in tasks {
             match task {
                 Task::Write(work) => works.push(work),
-                Task::Hold { run_id, owner, cancelled } => {
-                    self.held.insert(run_id, (owner, cancelled));
+                Task::Hold { run_id, held } => {
+                    self.held.insert(run_id, held);
                 }
                 Task::LetGo { run_id, owner } => {
-                    if self.held.get(&run_id).is_some_and(|(held, _)| *held == owner) {
+                    if self.held.get(&run_id).is_some_and(|held| held.owner == owner) {
                         self.held.remove(&run_id);
                     }
                 }
@@ -180,7 +192,7 @@ impl Thread {
 
     fn renew(&mut self) {
         let until = millis(lease_until(Timestamp::now()));
-        for (run_id, (owner, _)) in &self.held {
+        for (run_id, Held { owner, .. }) in &self.held {
             // A lease that cannot be renewed is found out with the next row.
             let _ = self.connection.execute(
                 "UPDATE runs SET lease_until = ?3 WHERE run_id = ?1 AND owner = ?2",
@@ -190,13 +202,23 @@ impl Thread {
     }
 
     fn look(&mut self) {
-        for (run_id, (_, cancelled)) in &self.held {
+        for (run_id, held) in &mut self.held {
             let wanted = self
                 .connection
                 .prepare_cached("SELECT cancel FROM runs WHERE run_id = ?1")
                 .and_then(|mut query| query.query_row([run_id], |row| row.get::<_, bool>(0)));
             if wanted == Ok(true) {
-                cancelled.send_replace(true);
+                held.cancelled.send_replace(true);
+            }
+            // Only where somebody waits.
+            if held.answers.receiver_count() > 0
+                && let Ok((last, has_answer)) =
+                    super::approvals::since(&self.connection, run_id, held.looked_at)
+            {
+                held.looked_at = last;
+                if has_answer {
+                    held.answers.send_modify(|count| *count += 1);
+                }
             }
         }
     }

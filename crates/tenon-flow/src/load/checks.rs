@@ -203,7 +203,7 @@ impl Check<'_> {
         }
     }
 
-    fn schema(&mut self, schema: &Value, pointer: &str, whose: &str) -> Option<Schema> {
+    pub(super) fn schema(&mut self, schema: &Value, pointer: &str, whose: &str) -> Option<Schema> {
         match Schema::compile(&schema.to_string()) {
             Ok(compiled) => {
                 for warning in compiled.warnings() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::checks::Check;
 use super::expressions::{Around, Inside, Seen};
 use super::included::IncludedBy;
-use super::{LoadedAgent, LoadedItems, LoadedLoop, LoadedStep, LoopKind, StepBody};
+use super::{LoadedAgent, LoadedApproval, LoadedItems, LoadedLoop, LoadedStep, LoopKind, StepBody};
 use crate::cel::{InTurn, Known, KnownStep, Last, OfEach, Shape, Stands, Wanted};
 use crate::document::{Items, Loop, Step, Workflow};
 use crate::parse::join;
@@ -41,6 +41,7 @@ impl Check<'_> {
             };
             let pointer = format!("/steps/{index}");
             let (body, each) = match (&step.include, &step.repeat) {
+                _ if step.approve.is_some() => (self.approval(step, &around, &pointer), None),
                 (Some(_), _) => (included.get(&pointer).cloned().map(StepBody::Include), None),
                 (None, Some(it)) => self.repeat(workflow, agents, included, (it, step), &around, &pointer),
                 (None, None) => (Some(StepBody::Agent), None),
@@ -88,6 +89,19 @@ impl Check<'_> {
         })
     }
 
+    /// The question, whose schema is compiled once so that what is wrong with it is told now.
+    fn approval(&mut self, step: &Step, around: &Around<'_>, pointer: &str) -> Option<StepBody> {
+        let spec = step.approve.clone()?;
+        let pointer = join(pointer, "approve");
+        let whose = format!("the data of `{}`", step.id);
+        let data_fits = match &spec.data {
+            Some(schema) => self.schema(schema, &join(&pointer, "data"), &whose).is_some(),
+            None => true,
+        };
+        let message = self.template(&spec.message, &join(&pointer, "message"), around)?;
+        data_fits.then_some(StepBody::Approve(LoadedApproval { message, spec }))
+    }
+
     /// The loop, and what each of its items is if it goes over some.
     fn repeat<'a>(
         &mut self,
@@ -131,6 +145,7 @@ impl Check<'_> {
             let pointer = join(&list, &index.to_string());
             let body = match &inner.include {
                 Some(_) => included.get(&pointer).cloned().map(StepBody::Include),
+                None if inner.approve.is_some() => self.approval(inner, &around, &pointer),
                 None => Some(StepBody::Agent),
             };
             let depends_on = graph.before[index].clone();
@@ -250,6 +265,9 @@ fn known_step<'a>(
     let schema = agent.and_then(|agent| agent.result_schema.as_ref());
     // An agent that is not there has been told, and gives nobody knows what.
     let is_unknown = step.agent.is_some() && agent.is_none();
+    if let Some(approval) = &step.approve {
+        return KnownStep::Schema(&approval.result);
+    }
     match (&step.include, &step.repeat) {
         (Some(_), _) => match included.get(pointer) {
             Some(inner) if !inner.outputs.is_empty() => KnownStep::Outputs(&inner.outputs),

@@ -12,6 +12,9 @@ use crate::{duration, unicode};
 
 /// Fields that a hint names as examples.
 const SHOWN_FIELDS: usize = 3;
+/// What an approval looks like.
+pub(crate) const A_QUESTION: &str =
+    "write the question: `approve: \"Deploy it?\"`, or `approve: {message: \"Deploy it?\", timeout: 24h}`";
 const DURATIONS: &str = "durations are written in quotes or with their unit: `45s`, `10m`, `1h30m`";
 
 pub(super) struct Reader<'a> {
@@ -89,6 +92,11 @@ impl<'a> Reader<'a> {
                     self.places.insert(join(pointer, name), value.place);
                     known.push((name, key.place, value));
                 }
+                // Left empty it would make the step an agent's, and nobody would be asked.
+                Some(name @ "approve") => {
+                    let message = format!("`{name}` asks nothing");
+                    self.problems.error(Code::Validation, key.place, message, A_QUESTION);
+                }
                 Some(_) => {}
                 None => self.unknown_field(&key.name, key.place, object),
             }
@@ -160,7 +168,7 @@ impl<'a> Reader<'a> {
     /// The same, and not too long.
     pub(super) fn clean_text(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
         let text = self.long_text(fields, name)?;
-        if let Some(Takes::ShortText(most)) = fields.takes(name)
+        if let Some(Takes::ShortText(most) | Takes::TextOr(most, _)) = fields.takes(name)
             && text.len() > most
         {
             let message = format!("{name} exceeds max {most} chars (got {})", text.len());
@@ -457,7 +465,7 @@ impl<'a> Reader<'a> {
 }
 
 /// What other systems call it.
-const SYNONYMS: [(&str, &str); 26] = [
+const SYNONYMS: [(&str, &str); 31] = [
     ("needs", "dependsOn"),
     ("after", "dependsOn"),
     ("requires", "dependsOn"),
@@ -484,6 +492,11 @@ const SYNONYMS: [(&str, &str); 26] = [
     ("while", "until"),
     ("defaults", "options"),
     ("parameters", "inputs"),
+    ("approval", "approve"),
+    ("confirm", "approve"),
+    ("question", "message"),
+    ("text", "message"),
+    ("default", "onTimeout"),
 ];
 
 fn synonym(name: &str, object: &'static Object) -> Option<&'static str> {

@@ -12,9 +12,9 @@ use tenon_core::{
     TurnRecord,
 };
 use tenon_flow::{
-    Begun, Completion, FlowRun, Journal, JournalError, JournalLog, Lease, LoadedWorkflow, NewRun, Past,
-    Resumed, Row, RowKind, RunState, Signal, SignalJournal, Signals, Spent, StepKey, StepLog, StepRequest,
-    StopRun, StoredRun, Turns, WorkflowOutcome,
+    Approvals, Begun, Completion, FlowRun, Journal, JournalError, JournalLog, Lease, LoadedWorkflow, NewRun,
+    Past, Resumed, Row, RowKind, RunState, Signal, SignalJournal, Signals, Spent, StepKey, StepLog,
+    StepRequest, StopRun, StoredRun, Turns, WorkflowOutcome,
 };
 use tenon_tools::PermissionOptions;
 use tokio::sync::Notify;
@@ -288,6 +288,10 @@ impl StepLog for CutLog {
         let signals = self.inner.signals();
         let (inner, cut) = (signals.journal, Arc::clone(&self.cut));
         Signals { journal: Arc::new(CutSignals { inner, cut }), ..signals }
+    }
+
+    fn approvals(&self) -> Option<Arc<dyn Approvals>> {
+        self.inner.approvals()
     }
 }
 

@@ -60,17 +60,23 @@ fn two_and_two() -> Sim {
 
 #[test]
 fn a_cancelled_run_keeps_what_was_done_and_waits_for_what_stops() {
-    for (stopped, wanted) in
-        [(Stopped::Cancelled, WorkflowStatus::Cancelled), (Stopped::Suspended, WorkflowStatus::Suspended)]
-    {
-        let mut sim = two_and_two();
-        let actions = sim.interpreter.stop(&stopped, Timestamp(5000));
-        sim.perform(actions);
-        assert!(sim.interpreter.outcome().is_none());
-        sim.stop_cancelled();
-        assert_eq!(sim.statuses(), ["a: completed", "b: cancelled", "c: cancelled", "l: cancelled"]);
-        assert_eq!((sim.outcome().status, sim.outcome().answer.clone()), (wanted, None));
-    }
+    let mut sim = two_and_two();
+    let actions = sim.interpreter.stop(&Stopped::Cancelled, Timestamp(5000));
+    sim.perform(actions);
+    assert!(sim.interpreter.outcome().is_none());
+    sim.stop_cancelled();
+    assert_eq!(sim.statuses(), ["a: completed", "b: cancelled", "c: cancelled", "l: cancelled"]);
+    assert_eq!((sim.outcome().status, sim.outcome().answer.clone()), (WorkflowStatus::Cancelled, None));
+}
+
+/// Nobody works, so nobody is told to stop, and what has not ended is not said to have.
+#[test]
+fn a_run_that_is_set_aside_stands_as_it_stood() {
+    let mut sim = two_and_two();
+    let told = sim.notices.len();
+    assert_eq!(sim.interpreter.stop(&Stopped::Suspended, Timestamp(5000)), []);
+    assert_eq!((sim.statuses(), sim.notices.len()), (vec!["a: completed".to_owned()], told));
+    assert_eq!((sim.outcome().status, sim.outcome().answer.clone()), (WorkflowStatus::Suspended, None));
 }
 
 /// What fails while it is being stopped was stopped: it is not tried again, and it is no failure of its own.

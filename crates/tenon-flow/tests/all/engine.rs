@@ -1,8 +1,7 @@
 //! What a journal must withstand, where no process is needed. The numbers are those of the list in
 //! `tenon-cli/tests/all/engine.rs`, which has the tests that kill.
 //!
-//! There are no approval steps yet. What the embedded journal holds of them already is tested: an ending that is told
-//! twice counts once (3), and time that was asked for is measured across a crash (14).
+//! Approvals (3, 14) have their processes in `tenon-cli/tests/all/flow_approve.rs`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,8 +11,8 @@ use std::sync::atomic::Ordering;
 use serde_json::{Value, json};
 use tenon_core::Timestamp;
 use tenon_flow::{
-    Begun, Entry, Journal, JournalError, Role, RowKind, RunState, Segment, StepKey, StepLog, StepRequest,
-    StopRun, WorkflowStatus,
+    Begun, Decision, Entry, Journal, JournalError, Reply, Role, RowKind, RunState, Segment, Settled, StepKey,
+    StepLog, StepRequest, StopRun, WorkflowStatus,
 };
 
 use crate::documents::document;
@@ -78,6 +77,93 @@ async fn engine_03_an_ending_that_is_told_twice_counts_once() {
     log.ends(vec![completion.clone()]).await.unwrap();
     log.ends(vec![completion]).await.unwrap_err();
     assert_eq!(world.rows().len(), 1, "nothing is kept twice");
+}
+
+const GATED: &str = "name: gated
+steps:
+  - {id: left, instructions: left}
+  - {id: gate, approve: {message: 'Go?', timeout: 1h, onTimeout: deny}, dependsOn: [left]}
+  - {id: end, instructions: end, dependsOn: [gate]}
+";
+
+/// The run, until it is set aside at its question.
+async fn gated() -> World {
+    let world = World { workflow: document(GATED), ..World::new() };
+    let outcome = world.until_cut(Cut::after(usize::MAX)).await.unwrap();
+    assert_eq!(outcome.status, WorkflowStatus::Suspended, "{outcome:?}");
+    assert_eq!(outcome.questions[0].request.message, "Go?");
+    assert_eq!(world.journal().state("r").unwrap(), RunState::Ended(WorkflowStatus::Suspended));
+    world
+}
+
+fn yes(by: &str) -> Reply {
+    Reply { decision: Decision::Approved, by: by.to_owned(), data: None }
+}
+
+/// What happened until then, at every row of it; the answer comes twice, from many at once, and is kept once.
+#[tokio::test(flavor = "multi_thread")]
+async fn engine_03_a_run_that_is_cut_off_while_it_waits_is_answered_once() {
+    let rows = gated().await.rows().len();
+    for cut in 1..=rows {
+        let world = World { workflow: document(GATED), ..World::new() };
+        world.until_cut(Cut::after(cut)).await;
+        let outcome = world.until_cut(Cut::after(usize::MAX)).await.unwrap();
+        assert_eq!(outcome.status, WorkflowStatus::Suspended, "after {cut}");
+        let paid: usize = world.model.asked.lock().unwrap().values().sum();
+        let journal = world.journal();
+        let [asked] = journal.questions("r").unwrap().try_into().unwrap();
+        let settled: Vec<Settled> = std::thread::scope(|scope| {
+            let answers = (0..4).map(|number| {
+                let (journal, asked) = (world.journal(), asked.clone());
+                scope.spawn(move || journal.reply("r", &asked, yes(&format!("user-{number}"))).unwrap())
+            });
+            answers.collect::<Vec<_>>().into_iter().map(|answer| answer.join().unwrap()).collect()
+        });
+        let first = |settled: &&Settled| matches!(settled, Settled::Now { .. });
+        assert_eq!(settled.iter().filter(first).count(), 1, "{settled:?}");
+        let [asked] = journal.questions("r").unwrap().try_into().unwrap();
+        let by = asked.resolution.unwrap().by.unwrap();
+        // Another crash, between the answer and whatever follows from it.
+        world.until_cut(Cut::after(1)).await;
+        let outcome = world.until_cut(Cut::after(usize::MAX)).await.unwrap();
+        assert_eq!(outcome.status, WorkflowStatus::Completed, "after {cut}: {outcome:?}");
+        assert_eq!(outcome.step("gate").unwrap().content, format!("approved by {by}"));
+        let ended = world.rows().iter().filter(|row| row.entry.key == "r/gate@1").count();
+        assert_eq!(ended, 4, "scheduled, asked, resolved and completed, each once");
+        assert!(paid < world.model.asked.lock().unwrap().values().sum::<usize>());
+    }
+}
+
+/// An answer that comes while the run is about to be set aside is seen, or the run is set aside and whoever answers knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn engine_03_an_answer_in_the_moment_of_setting_aside_is_not_lost() {
+    for _ in 0..20 {
+        let world = World { workflow: document(GATED), ..World::new() };
+        let journal = world.journal();
+        let answering = {
+            let journal = journal.clone();
+            std::thread::spawn(move || {
+                loop {
+                    let asked = journal.questions("r").unwrap_or_default();
+                    if let Some(asked) = asked.first() {
+                        return journal.reply("r", asked, yes("ann")).unwrap();
+                    }
+                    std::thread::yield_now();
+                }
+            })
+        };
+        let outcome = world.until_cut(Cut::after(usize::MAX)).await.unwrap();
+        match answering.join().unwrap() {
+            Settled::Now { state: RunState::Running, .. } => {
+                assert_eq!(outcome.status, WorkflowStatus::Completed, "whoever ran it went on");
+            }
+            Settled::Now { state, .. } => {
+                assert_eq!(state, RunState::Ended(WorkflowStatus::Suspended));
+                assert_eq!(outcome.status, WorkflowStatus::Suspended);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -196,6 +282,41 @@ async fn engine_14_a_pause_goes_on_while_nobody_is_there_and_a_time_limit_does_n
         drop((lease, log));
     }
     assert_eq!(world.rows().len(), keys.len());
+}
+
+/// A person's time goes on whether or not anybody is there, is applied by whoever comes, and once.
+#[tokio::test]
+async fn engine_14_the_time_of_a_question_is_measured_from_when_it_was_first_asked() {
+    const HOUR: i64 = 3_600_000;
+    let earlier = |world: &World, ms: i64| {
+        let file = rusqlite::Connection::open(world.folder.path().join("runs.db")).unwrap();
+        let update =
+            "UPDATE events SET payload = json_set(payload, '$.asked', json_extract(payload, '$.asked') - ?1)
+                      WHERE kind = 'asked'";
+        assert_eq!(file.execute(update, [ms]).unwrap(), 1);
+    };
+    let world = gated().await;
+    for _ in 0..3 {
+        earlier(&world, HOUR / 4);
+        let outcome = world.until_cut(Cut::after(usize::MAX)).await.unwrap();
+        assert_eq!(outcome.status, WorkflowStatus::Suspended);
+    }
+    earlier(&world, HOUR / 4);
+    // Too late to say yes, although nobody has come to see that.
+    let journal = world.journal();
+    let [asked] = journal.questions("r").unwrap().try_into().unwrap();
+    let Settled::Before { resolution, .. } = journal.reply("r", &asked, yes("ann")).unwrap() else {
+        panic!("an answer after the end");
+    };
+    assert_eq!((resolution.decision, &resolution.by), (Decision::TimedOut, &None));
+    assert_eq!(Some(resolution.at), asked.question.expires());
+    let outcome = world.until_cut(Cut::after(usize::MAX)).await.unwrap();
+    let error = outcome.step("gate").unwrap().error.clone().unwrap();
+    assert_eq!(
+        (error.class.name(), error.message.as_str()),
+        ("denied", "it was denied because nobody answered within 1h")
+    );
+    assert_eq!(world.rows().iter().filter(|row| row.entry.kind == RowKind::Resolved).count(), 1);
 }
 
 /// Makes everything that happened older.

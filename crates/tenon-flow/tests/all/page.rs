@@ -159,6 +159,7 @@ fn view() -> RunView {
         duration_ms: 9_000,
         error: Some(contract_error()),
         coordinator: None,
+        questions: Vec::new(),
     };
     RunView {
         id: "run_1".to_owned(),
@@ -178,6 +179,7 @@ fn view() -> RunView {
         steps,
         talk: talk(),
         spent: total,
+        questions: Vec::new(),
         outcome: Some(outcome),
     }
 }

@@ -45,6 +45,7 @@ fn heading(object: &str) -> &'static str {
         "agent" => "## Agents",
         "step" => "## Steps",
         "loop" => "## Loops",
+        "approve" => "## Approvals",
         "options" => "## Options",
         "budget" => "## Budget",
         _ => "## Prices",
@@ -80,6 +81,7 @@ fn takes(takes: Takes) -> String {
         Takes::OneOf(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
         Takes::Schema => "a JSON Schema".to_owned(),
         Takes::Items => "an expression, or a list".to_owned(),
+        Takes::TextOr(_, object) => format!("text, or [{}](#{})", object.words, place(object.name)),
         Takes::Object(object) => format!("[{}](#{})", object.words, place(object.name)),
         Takes::Map(object) => format!("a map, each [{}](#{})", object.words, place(object.name)),
         Takes::List(object) => format!("a list, each [{}](#{})", object.words, place(object.name)),
@@ -89,6 +91,7 @@ fn takes(takes: Takes) -> String {
 fn place(name: &str) -> String {
     match name {
         "options" | "budget" => name.to_owned(),
+        "approve" => "approvals".to_owned(),
         name => format!("{name}s"),
     }
 }
@@ -124,6 +127,7 @@ fn about(code: Code) -> &'static str {
         Code::Validation => {
             "a value of the wrong type or out of range; text that is no YAML or JSON; as a warning, a second document"
         }
+        Code::ApproveConflict => "beside `approve`, or fields of it that exclude each other",
         Code::UnknownField => "a field that is not listed here",
         Code::UnicodeUnsafe => {
             "characters that change the direction of text; as a warning, a name in several scripts"

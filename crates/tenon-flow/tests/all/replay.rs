@@ -62,7 +62,7 @@ fn happens(sim: &Sim, key: &StepKey, request: &StepRequest, choice: u32) -> Step
         {
             failed(StepErrorClass::Contract, "no verdict")
         }
-        StepRequest::Agent(_) | StepRequest::SubWorkflow(_) => match choice % 8 {
+        StepRequest::Agent(_) | StepRequest::SubWorkflow(_) | StepRequest::Approval(_) => match choice % 8 {
             0 => failed(StepErrorClass::Tool, "a tool broke"),
             1 => failed(StepErrorClass::Overloaded, "busy"),
             2 => said("only text"),
