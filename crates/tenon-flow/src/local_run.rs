@@ -82,6 +82,8 @@ struct LocalRun {
     again: BTreeMap<u64, Completion>,
     /// What ended and is kept, to be told.
     kept: VecDeque<(Completion, Option<Busy>)>,
+    /// Of what was told to stop, until it has.
+    stopping: BTreeMap<StepKey, Busy>,
     /// Until what follows from the last completion has been started.
     holding: Option<Busy>,
     /// Questions that somebody is to be told of.
@@ -124,6 +126,7 @@ impl LocalRun {
             shared,
             again: BTreeMap::new(),
             kept: VecDeque::new(),
+            stopping: BTreeMap::new(),
             holding,
             asked,
             asking,
@@ -160,6 +163,7 @@ impl LocalRun {
             ended.iter().map(|(completion, _)| completion).filter(lasting).cloned().collect();
         for (completion, _) in &ended {
             self.cancels.remove(&completion.key);
+            self.stopping.remove(&completion.key);
         }
         if !lasting.is_empty() {
             self.shared.log.ends(lasting).await.map_err(Stopped::Broken)?;
@@ -285,6 +289,7 @@ impl DurableRun for LocalRun {
     fn cancel(&mut self, key: &StepKey) {
         if let Some(cancel) = self.cancels.get(key) {
             cancel.cancel();
+            self.stopping.insert(key.clone(), self.shared.desk.busy());
         }
     }
 

@@ -22,14 +22,14 @@ fn what_is_wrong_with_an_approval_is_told_with_its_place() {
             "5:53",
             "approve_conflict",
         ),
-        ("    approve: {message: Go?, data: {type: thing}}\n", "5:39", "schema_invalid"),
+        ("    approve: {message: Go?, data: {type: thing}}\n", "5:36", "schema_invalid"),
         ("    approve: {message: '${{ steps.nobody.content }}'}\n", "5:", "cel_unknown_step"),
         ("    approve: {}\n", "5:14", "validation"),
         ("    approve: ''\n", "5:14", "validation"),
         ("    approve:\n", "5:5", "validation"),
         ("    approve: true\n", "5:14", "validation"),
         ("    approve: [a]\n", "5:14", "validation"),
-        ("    approve: {message: Go?, prompt: x}\n", "5:30", "unknown_field"),
+        ("    approve: {message: Go?, prompt: x}\n", "5:29", "unknown_field"),
         ("    approval: Go?\n", "5:5", "unknown_field"),
     ];
     for (text, at, code) in table {

@@ -24,7 +24,8 @@ fn it_accepts_what_the_reader_accepts_and_refuses_what_has_the_wrong_shape() {
         "includes": {"x": "x.yaml"}, "inputs": {"type": "object"},
         "steps": [{"id": "s", "agent": "a", "instructions": "i", "dependsOn": [], "contextFiles": ["f"], "model": "m", "timeout": "1h30s", "retries": 1, "maxRetries": 0, "condition": "true",
             "loop": {"maxIterations": 2, "until": "true", "untilAgent": "a", "delay": "5s", "outputMode": "last", "maxConcurrency": 0, "steps": [{"id": "i"}]}},
-            {"id": "e", "loop": {"forEach": [1, {}]}}, {"id": "n", "include": "x"}],
+            {"id": "e", "loop": {"forEach": [1, {}]}}, {"id": "n", "include": "x"}, {"id": "q", "approve": "Go?"},
+            {"id": "r", "condition": "true", "approve": {"message": "Go?", "timeout": "1h", "onTimeout": "fail", "onDeny": "continue", "data": {"type": "object"}}}],
         "outputs": {"o": "steps.s.content"}, "options": {"maxConcurrency": 1, "onStepFailure": "abort", "timeout": "1m", "stepTimeout": "1s", "isolation": "worktree", "scheduler": "least-busy", "maxRetries": 1},
         "budget": {"maxUsd": 1.5, "maxTokens": 10, "maxTurns": 3}, "prices": {"m": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}}}"#;
     assert!(fits(full));
@@ -40,6 +41,18 @@ fn it_accepts_what_the_reader_accepts_and_refuses_what_has_the_wrong_shape() {
         r#"{"name": "n", "steps": [{"id": "s", "timeout": "30"}]}"#,
         r#"{"name": "n", "steps": [{"id": "s", "loop": {}}]}"#,
         r#"{"name": "n", "version": 0, "steps": [{"id": "s"}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": null}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": " "}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": {"timeout": "1h"}}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": {"message": ""}}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": true}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": "Go?", "instructions": "i"}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": "Go?", "include": "x.yaml"}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": "Go?", "loop": {"maxIterations": 1}}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": "Go?", "timeout": "1h"}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": "Go?", "retries": 1}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": {"message": "Go?", "onTimeout": "deny"}}]}"#,
+        r#"{"name": "n", "steps": [{"id": "s", "approve": {"message": "Go?", "timeout": "1h", "onTimeout": "approve", "data": {"type": "object"}}}]}"#,
         r#"{"name": "n", "extra": 1, "steps": [{"id": "s"}]}"#,
         r#"{"name": "n", "agents": {"a": {}}, "steps": [{"id": "s"}]}"#,
     ] {

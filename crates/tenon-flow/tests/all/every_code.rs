@@ -192,6 +192,16 @@ const TABLE: &[(&str, &str, &str)] = &[
         "name: n\nagents:\n  ‸My Agent: {description: d}\nsteps: [{id: a}]",
         "such as `my-agent`: a small letter first, then small letters, digits, `_` and `-`, 64 in all",
     ),
+    (
+        "approve_conflict",
+        "name: n\nsteps: [{id: a, approve: Go?, timeout: ‸1h}]",
+        "write it inside: `approve: {message: …, timeout: …}`",
+    ),
+    (
+        "approve_conflict",
+        "name: n\nsteps: [{id: a, approve: Go?, loop: ‸{maxIterations: 2}}]",
+        "put the question into a step of the loop: `loop: {steps: [{id: …, approve: …}]}`",
+    ),
     ("unknown_field", "name: n\nsteps: [{id: a, ‸dependOn: [b]}, {id: b}]", "did you mean `dependsOn`?"),
     ("unknown_field", "name: n\nsteps: [{id: a}]\n‸temperature: 1", "it is a field of an agent"),
     (
