@@ -138,7 +138,10 @@ impl Shared {
             Notice::Ended { key, record, .. }
             | Notice::NotRun { key, record, .. }
             | Notice::Restored { key, record, .. } => (key, record),
-            Notice::Retrying { .. } | Notice::Progress { .. } | Notice::JudgeFailed { .. } => return,
+            Notice::Retrying { .. }
+            | Notice::Progress { .. }
+            | Notice::Asked { .. }
+            | Notice::JudgeFailed { .. } => return,
         };
         let dropped = match record.status {
             StepStatus::Completed | StepStatus::Skipped => Dropped::ForGood,

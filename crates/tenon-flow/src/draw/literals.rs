@@ -11,7 +11,8 @@ impl Plan {
         for step in &mut self.steps {
             step.condition = step.condition.as_deref().map(without_literals);
             match &mut step.kind {
-                PlanKind::Agent | PlanKind::Include { .. } => {}
+                // A question is there to be read.
+                PlanKind::Agent | PlanKind::Include { .. } | PlanKind::Approval { .. } => {}
                 PlanKind::RepeatUntil { until, .. } => *until = until.as_deref().map(without_literals),
                 PlanKind::ForEach { items, .. } => {
                     *items = match serde_json::from_str::<Vec<serde_json::Value>>(items) {
