@@ -92,6 +92,7 @@ pub fn each_model(flow: &LoadedWorkflow, see: &mut impl FnMut(&str)) {
 pub fn is_isolated(flow: &LoadedWorkflow) -> bool {
     fn any(steps: &[LoadedStep]) -> bool {
         steps.iter().any(|step| match &step.body {
+            StepBody::Approve(_) => false,
             StepBody::Agent => false,
             StepBody::Include(included) => is_isolated(included),
             StepBody::Loop(repeated) => any(&repeated.steps),
