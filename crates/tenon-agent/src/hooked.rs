@@ -193,6 +193,13 @@ impl Run<'_> {
         if let Some(input) = input.filter(|input| self.listens(input.event())) {
             let event = input.event();
             let decision = self.ask_hooks(&input).await;
+            let updated = decision.updated_output.as_ref().filter(|_| event == HookEvent::PostToolUse);
+            // What is said about the answer itself is tenon's own, and stays.
+            if let Some(text) = updated.and_then(|updated| updated.of_tool(&call.name))
+                && !call.terminal
+            {
+                replace_output(&mut done.outcome, text);
+            }
             if let HookSays::Deny { reason } = &decision.says {
                 told.push(format!("A `{}` hook objects: {reason}", event.name()));
             }
@@ -408,6 +415,14 @@ fn stopped(event: HookEvent, reason: Option<&str>) -> Failure {
 
 fn from_hooks(text: &str) -> String {
     format!("Told by hooks:\n{text}")
+}
+
+/// Nobody reads what the call gave, in whatever form: it may have been taken out for a reason.
+fn replace_output(outcome: &mut ToolOutcome, text: &str) {
+    outcome.content = text.to_owned();
+    outcome.display = None;
+    outcome.drawing = None;
+    outcome.media.clear();
 }
 
 /// Only the model reads it: clients are shown what they would be shown anyway.

@@ -186,6 +186,7 @@ impl Run<'_> {
                     tool: call.name.clone(),
                     input: args.clone(),
                     reason: reason.clone(),
+                    agent_id: self.agent.hooks.agent().map(|agent| agent.id.clone()),
                 };
                 self.emitter.emit(EventKind::PermissionAsked(Box::new(ask.clone())));
                 match self.permission(call, ask).await? {

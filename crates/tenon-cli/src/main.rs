@@ -51,6 +51,7 @@ mod model;
 mod money;
 mod more_tools;
 mod plan;
+mod refused_start;
 mod result_file;
 mod run;
 mod run_hooks;

@@ -48,7 +48,7 @@ pub fn tools(
         skills,
         outputs: run.outputs.clone(),
         client: run.client,
-        mode: run.permissions.mode(),
+        permissions: run.permissions.clone(),
     })
 }
 

@@ -96,7 +96,7 @@ pub struct Ending {
 
 /// What a small model can keep in mind. It has no tools to be told of, and standing instructions only confuse it; how
 /// to answer is said with the question.
-fn embedded_prompt(told: &SystemPrompt) -> String {
+pub fn embedded_prompt(told: &SystemPrompt) -> String {
     const BRIEF: &str = "You are a helpful assistant. Answer from the text you are given.";
     let replace = Some(told.replace.as_deref().unwrap_or(BRIEF));
     tenon_agent::system_prompt(HowToAnswer::InText, &[], replace, told.append.as_deref())

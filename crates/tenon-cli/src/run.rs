@@ -26,7 +26,8 @@ use crate::stream_session::{self, Common, Connection, MirrorOf, Parts, Record, R
 use crate::telemetry::Telemetry;
 use crate::usage::{Situation, UsageError};
 use crate::{
-    client_marks, dialect, session_mirror, signals, stdin_lines, stream_commands, surroundings, usage,
+    client_marks, dialect, refused_start, session_mirror, signals, stdin_lines, stream_commands,
+    surroundings, usage,
 };
 
 pub fn main(args: RunArgs) -> u8 {
@@ -42,7 +43,11 @@ pub fn main(args: RunArgs) -> u8 {
         Situation { stdin_is_terminal, prompt_forced: std::env::args_os().any(|arg| arg == "--"), hints };
     let warnings = match usage::check(&args, situation) {
         Ok(warnings) => warnings,
-        Err(error) => return usage_error(&error),
+        Err(error) => {
+            let code = usage_error(&error);
+            refused_start::answer(&error.message);
+            return code;
+        }
     };
     let runtime = match runtime() {
         Ok(runtime) => runtime,
@@ -93,7 +98,11 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     let reporter = reporter(&args);
     let mut ids = match identity(&args) {
         Ok(ids) => ids,
-        Err(failure) => return usage_failure(reporter, &failure),
+        Err(failure) => {
+            let code = usage_failure(reporter, &failure);
+            refused_start::answer(&failure.message);
+            return code;
+        }
     };
     // First of all: whatever goes wrong from here on, no old result is left.
     let prepared = prepare_result_file(&args);
@@ -188,7 +197,11 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
                 let parts = Parts { mcp, connections, agents, subagents, own_tools, is_blank };
                 (Ok((agent, parts)), Some(ending))
             }
-            Err(failure) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
+            Err(failure) if failure.class == ErrorClass::Usage => {
+                let code = usage_failure(reporter, &failure);
+                refused_start::answer_lines(first, lines, dialect, &failure.message);
+                return code;
+            }
             Err(failure) => {
                 warnings.iter().for_each(|warning| reporter.warn(warning));
                 (Err(failure), None)

@@ -1,5 +1,6 @@
 //! How a client wants its session: hooks that call it back, servers of tools in its process and elsewhere, agents
-//! of its own. Everything is read before anything is changed, so a refused request has changed nothing.
+//! of its own. After a refused request no turn runs (`tenon-session/src/control.rs`): a guard may have been among what
+//! it asked for. What cannot be one is left out with a warning: an agent, or a hook of an event that never happens.
 //!
 //! A client starts the process and answers for it: what it names is meant, as on the command line.
 
@@ -11,9 +12,10 @@ use tenon_core::{
     Effort, ErrorClass, Failure, Hook, HookEvent, HookLayer, HookOrder, HookRule, HookRun, HookWait,
     McpConnection, McpServerConfig, McpState, McpTrust,
 };
-use tenon_tools::{Rule, mcp_server_word};
+use tenon_tools::mcp_server_word;
 use tenon_wire::input::{ClientHook, Initialize};
 
+use crate::plan::embedded_prompt;
 use crate::stream_session::{Live, StreamHost};
 
 impl StreamHost {
@@ -21,13 +23,30 @@ impl StreamHost {
         let effort = wanted.effort.as_deref().map(Effort::parse).transpose();
         let effort = effort.map_err(|error| refused(format!("`effort` of `initialize`: {error}")))?;
         let limit = wanted.timeouts.hook_callback.map(Duration::from_millis);
-        let rules = wanted.hooks.iter().map(|hook| hook_rule(hook, limit)).collect::<Result<Vec<_>, _>>()?;
-        let agents = read_client_agents(&wanted.agents)
-            .map_err(|why| refused(format!("`agents` of `initialize`: {why}")))?;
         let (servers, mut warnings) = self.servers_of_client(wanted)?;
         let unknown = wanted.timeouts.unknown.iter();
         warnings
             .extend(unknown.map(|name| format!("`timeout.{name}` of `initialize` says nothing to tenon")));
+        let mut rules = Vec::new();
+        for hook in &wanted.hooks {
+            match HookEvent::parse(&hook.event) {
+                Some(event) => rules.push(hook_rule(event, hook, limit)),
+                None if HookEvent::UNKNOWN_HERE.contains(&hook.event.as_str()) => {
+                    let event = &hook.event;
+                    warnings.push(format!("`{event}` never happens in tenon, so its hooks are never called"));
+                }
+                // It may be a guard, written in another way.
+                None => {
+                    let message = format!("`hooks` of `initialize`: nothing here is called `{}`", hook.event);
+                    return Err(refused(message));
+                }
+            }
+        }
+        let (agents, problems) = read_client_agents(&wanted.agents);
+        warnings.extend(problems.iter().map(|why| format!("an agent of `initialize` is left out: {why}")));
+        warnings.extend(
+            wanted.ignored.iter().map(|name| format!("`{name}` of `initialize` has no effect in tenon")),
+        );
         // A failed start is told with every turn; the client is answered all the same.
         let Ok(live) = self.live() else { return Ok(json!({ "subtype": "initialize" })) };
         if !rules.is_empty() {
@@ -38,15 +57,10 @@ impl StreamHost {
                 .map_err(|error| refused(format!("`hooks` of `initialize`: {error}")))?;
         }
         for (name, config) in servers {
-            if config.connection == McpConnection::Client {
-                // Its tools are the client's own doing: asking it about each call would ask it twice.
-                let rule = Rule::parse(&format!("mcp__{}", mcp_server_word(&name)));
-                let rule = rule.map_err(|error| refused(error.to_string()))?;
-                live.agent.permissions.allow(rule);
-            }
             live.parts.mcp.add(name, config)?;
         }
         live.parts.mcp.client_is_there();
+        self.change_system_prompt(wanted);
         let args = self.args.clone();
         let live = self.live()?;
         if agents.is_empty() {
@@ -81,6 +95,20 @@ impl StreamHost {
             answer["effort_status"] = status;
         }
         Ok(answer)
+    }
+
+    /// As with the flags, which it takes the place of.
+    fn change_system_prompt(&mut self, wanted: &Initialize) {
+        if wanted.system_prompt.is_none() && wanted.append_system_prompt.is_none() {
+            return;
+        }
+        let (Some(kit), Ok(live)) = (&mut self.kit, &mut self.live) else { return };
+        kit.system.replace = wanted.system_prompt.clone().or(kit.system.replace.take());
+        kit.system.append = wanted.append_system_prompt.clone().or(kit.system.append.take());
+        live.agent.system = match live.parts.connections.is_embedded() {
+            true => embedded_prompt(&kit.system),
+            false => kit.system.with(&kit.memory()),
+        };
     }
 
     /// Those in the client's process, and those that are started like configured ones.
@@ -132,10 +160,7 @@ fn refused(message: impl Into<String>) -> Failure {
 }
 
 /// `limit` is for hooks that have none of their own.
-fn hook_rule(hook: &ClientHook, limit: Option<Duration>) -> Result<HookRule, Failure> {
-    let event = HookEvent::parse(&hook.event).ok_or_else(|| {
-        refused(format!("`hooks` of `initialize`: nothing here is called `{}`", hook.event))
-    })?;
+fn hook_rule(event: HookEvent, hook: &ClientHook, limit: Option<Duration>) -> HookRule {
     let called = |callback_id: &String| Hook {
         run: HookRun::Client {
             callback_id: callback_id.clone(),
@@ -146,11 +171,11 @@ fn hook_rule(hook: &ClientHook, limit: Option<Duration>) -> Result<HookRule, Fai
         wait: HookWait::ForItsAnswer,
         on_error: None,
     };
-    Ok(HookRule {
+    HookRule {
         event,
         matcher: hook.matcher.clone().unwrap_or_default(),
         order: HookOrder::SideBySide,
         layer: HookLayer::Client,
         hooks: hook.callback_ids.iter().map(called).collect(),
-    })
+    }
 }

@@ -37,7 +37,7 @@ use crate::plan::VERSION;
 use crate::stderr::Reporter;
 use crate::stream_changes::{Ahead, Change};
 use crate::stream_usage::Spent;
-use crate::{model, session, stream_commands, subagents};
+use crate::{client_marks, model, session, stream_commands, subagents};
 
 /// What the client is asked and answered by.
 pub struct Connection {
@@ -58,7 +58,8 @@ impl Connection {
         let deadlines =
             Deadlines { can_use_tool: timeouts.can_use_tool(), mcp_message: timeouts.mcp_message() };
         let replies = Replies::new(dialect, session);
-        let peer = Arc::new(Peer::new(replies.clone(), Arc::clone(&lines), Arc::clone(ids), deadlines));
+        let peer = Peer::new(replies.clone(), Arc::clone(&lines), Arc::clone(ids), deadlines);
+        let peer = Arc::new(peer.telling(client_marks::reads_session_state()));
         Connection { peer, replies, lines }
     }
 }
@@ -109,8 +110,21 @@ pub async fn run(
     }
     let later = Later::new(Arc::clone(&lines));
     let (turn_ids, queue) = (TurnIds::default(), Queue::with_first(first_turn));
-    let session =
-        Session { host, peer, lines, sink, replies, ids, history, queue, shutdown, later, turn_ids };
+    let session = Session {
+        host,
+        peer,
+        lines,
+        sink,
+        replies,
+        ids,
+        history,
+        queue,
+        shutdown,
+        later,
+        turn_ids,
+        refused: None,
+        said_before: Vec::new(),
+    };
     session.drive(first, input, stop).await
 }
 

@@ -10,7 +10,7 @@ use crate::args::{InputFormat, LaterArgs, OutputFormat, RunArgs};
 use crate::dialect::{self, Hints, Output};
 use crate::manual::print;
 use crate::stderr::line;
-use crate::{session_mirror, who_is_asked};
+use crate::{refused_start, session_mirror, who_is_asked};
 
 const COMMANDS: [&str; 11] =
     ["flow", "goal", "schema", "local", "sessions", "trust", "mcp", "doctor", "completions", "man", "help"];
@@ -53,6 +53,7 @@ pub fn not_understood(error: &clap::Error) -> u8 {
         };
         line(&text);
     }
+    refused_start::answer(text.lines().next().unwrap_or_default().trim_start_matches("error: "));
     tenon_core::exit_code(tenon_core::ErrorClass::Usage)
 }
 

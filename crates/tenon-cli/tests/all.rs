@@ -93,6 +93,8 @@ mod flow_validate;
 mod goal;
 #[path = "all/goal_terminal.rs"]
 mod goal_terminal;
+#[path = "all/guards.rs"]
+mod guards;
 #[path = "all/hints.rs"]
 mod hints;
 #[path = "all/hook_answers.rs"]

@@ -1,7 +1,7 @@
 //! Agents that a client defines when it begins a session, as the two SDKs write them.
 //!
 //! They are what files define (`agent_files.rs`), in other words. What a definition asks for and nobody here can
-//! do is an error: half an agent might be freer than the whole.
+//! do leaves it out: half an agent might be freer than the whole.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,23 +20,30 @@ const FOREIGN_MODELS: [&str; 4] = ["inherit", "sonnet", "opus", "haiku"];
 /// For people and other programs: nothing here depends on them.
 const IGNORED: [&str; 5] = ["level", "filePath", "color", "isBuiltin", "source"];
 
-/// The agents of one list. The error names the agent and what is wrong with it.
-pub fn read_client_agents(definitions: &[Value]) -> Result<Vec<AgentFile>, String> {
+/// The agents of one list that can be used, and what is wrong with each of the others.
+pub fn read_client_agents(definitions: &[Value]) -> (Vec<AgentFile>, Vec<String>) {
     let mut agents: Vec<AgentFile> = Vec::new();
+    let mut problems = Vec::new();
     for (at, definition) in definitions.iter().enumerate() {
-        let Value::Object(fields) = definition else {
-            return Err(format!("`agents[{at}]` must be an object"));
-        };
-        let agent = agent(fields).map_err(|why| match fields.get("name").and_then(Value::as_str) {
-            Some(name) => format!("the agent `{}`: {why}", quotable(name)),
-            None => format!("`agents[{at}]`: {why}"),
-        })?;
-        if agents.iter().any(|other| other.name == agent.name) {
-            return Err(format!("there are two agents called `{}`", agent.name));
+        match named_agent(at, definition) {
+            Err(why) => problems.push(why),
+            Ok(agent) if agents.iter().any(|other| other.name == agent.name) => {
+                problems.push(format!("there are two agents called `{}`, and the first counts", agent.name));
+            }
+            Ok(agent) => agents.push(agent),
         }
-        agents.push(agent);
     }
-    Ok(agents)
+    (agents, problems)
+}
+
+fn named_agent(at: usize, definition: &Value) -> Result<AgentFile, String> {
+    let Value::Object(fields) = definition else {
+        return Err(format!("`agents[{at}]` must be an object"));
+    };
+    agent(fields).map_err(|why| match fields.get("name").and_then(Value::as_str) {
+        Some(name) => format!("the agent `{}`: {why}", quotable(name)),
+        None => format!("`agents[{at}]`: {why}"),
+    })
 }
 
 fn agent(fields: &Map<String, Value>) -> Result<AgentFile, String> {
@@ -144,7 +151,8 @@ mod tests {
             json!({"name": "tester", "description": "tests", "prompt": "Test.", "tools": null, "model": "sonnet",
                 "disallowedTools": ["Bash"], "maxTurns": 2, "permissionMode": "plan"}),
         ];
-        let agents = read_client_agents(&definitions).unwrap();
+        let (agents, problems) = read_client_agents(&definitions);
+        assert_eq!(problems, Vec::<String>::new());
         assert_eq!(
             agents,
             [
@@ -195,12 +203,12 @@ mod tests {
         ] {
             let mut definition = whole.clone();
             definition[key] = value;
-            assert_eq!(read_client_agents(&[definition]).unwrap_err(), error);
+            assert_eq!(read_client_agents(&[definition]), (vec![], vec![error.to_owned()]));
         }
-        assert_eq!(
-            read_client_agents(&[whole.clone(), whole]).unwrap_err(),
-            "there are two agents called `a`"
-        );
-        assert_eq!(read_client_agents(&[json!(1)]).unwrap_err(), "`agents[0]` must be an object");
+        let (agents, problems) = read_client_agents(&[json!(1), whole.clone(), whole]);
+        assert_eq!(agents.len(), 1);
+        let expected =
+            ["`agents[0]` must be an object", "there are two agents called `a`, and the first counts"];
+        assert_eq!(problems, expected);
     }
 }

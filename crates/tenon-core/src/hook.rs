@@ -71,8 +71,27 @@ impl HookEvent {
         HookEvent::SessionEnd,
     ];
     /// Events that other programs have and that never happen here.
-    pub const UNKNOWN_HERE: [&'static str; 5] =
-        ["Notification", "UserPromptExpansion", "SessionDelete", "MessageDisplay", "InstructionsLoaded"];
+    pub const UNKNOWN_HERE: [&'static str; 19] = [
+        "Notification",
+        "UserPromptExpansion",
+        "SessionDelete",
+        "MessageDisplay",
+        "InstructionsLoaded",
+        "PreModelSwitch",
+        "PostModelSwitch",
+        "Setup",
+        "TeammateIdle",
+        "TaskCreated",
+        "TaskCompleted",
+        "Elicitation",
+        "ElicitationResult",
+        "ConfigChange",
+        "WorktreeCreate",
+        "WorktreeRemove",
+        "CwdChanged",
+        "FileChanged",
+        "DirectoryAdded",
+    ];
 
     pub fn name(self) -> &'static str {
         match self {

@@ -70,6 +70,8 @@ pub struct PermissionAsk {
     pub tool: String,
     pub input: Args,
     pub reason: String,
+    /// The sub-agent that wants to make it.
+    pub agent_id: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -34,6 +34,7 @@ impl<H: Host> Session<H> {
                         mcp_message: wanted.timeouts.mcp_message.map_or(before.mcp_message, at_most),
                     });
                 }
+                self.refused = answer.as_ref().err().map(|failure| refused_start(&failure.message));
                 answer.into()
             }
             ControlRequest::Interrupt => {
@@ -80,6 +81,12 @@ impl<H: Host> Session<H> {
             other => self.host.control(other, &self.history),
         }
     }
+}
+
+/// What turns are answered after a client's wishes for its session could not be met: guards may be among them.
+pub(crate) fn refused_start(why: &str) -> Failure {
+    Failure::new(ErrorClass::Input, format!("`initialize` was refused, so nothing runs: {why}"))
+        .hint("send an `initialize` that can be met")
 }
 
 /// How far the last turn came: the model was not asked, was not told what its calls gave, or is done.

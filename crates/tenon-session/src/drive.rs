@@ -15,18 +15,19 @@ use std::time::Duration;
 
 use tenon_agent::{Agent, Background, Ended, Stop};
 use tenon_core::{
-    ApprovalMode, BoxFut, Client, EventSink, Failure, Id, IdSource, Message, Outcome, Part, RunInfo,
-    Timestamp, ToolCall,
+    ApprovalMode, BoxFut, Client, ErrorClass, EventSink, Failure, Id, IdSource, Message, Outcome, Part,
+    RunInfo, Timestamp, ToolCall,
 };
 use tenon_wire::input::{
-    Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, RequestOptions, Turn, TurnOrigin,
-    read_line,
+    Asks, Command, ControlRequest, FileData, Hint, Initialize, Input, InputPart, Meant, RequestOptions, Turn,
+    TurnOrigin, read_line,
 };
-use tenon_wire::{Cancelled, Replies};
+use tenon_wire::{Cancelled, Replies, SessionState};
 use tokio::sync::mpsc;
 
 use crate::cancel::{Cancel, taken_back};
 use crate::client_result::result_of_client;
+use crate::control::refused_start;
 use crate::later::{Answer, Later};
 use crate::starting::{Asked, MakeTeller, Said, Starting};
 use crate::turn_ids::TurnIds;
@@ -133,6 +134,10 @@ pub struct Session<H: Host> {
     pub shutdown: Duration,
     pub later: Later,
     pub turn_ids: TurnIds,
+    /// Why no turn runs: how the client wants its session could not be met.
+    pub refused: Option<Failure>,
+    /// What is told with the next turn that asks.
+    pub said_before: Vec<InputPart>,
 }
 
 /// The turn that is being answered.
@@ -258,6 +263,11 @@ impl<H: Host> Session<H> {
                     Some(id) => self.lines.line(self.replies.control_response(id, Err(&error.message))),
                     None => self.input_error(number, error.prompt_id.as_deref(), &error.message),
                 }
+                match error.meant {
+                    Some(Meant::Turn) => self.queue_refused(error.prompt_id.clone(), number, &error.message),
+                    Some(Meant::Initialize) => self.refused = Some(refused_start(&error.message)),
+                    None => {}
+                }
                 if let Some(id) = &error.unanswered {
                     let _ = self.peer.answer(id, Err(error.message));
                 }
@@ -338,11 +348,21 @@ impl<H: Host> Session<H> {
                         .iter()
                         .all(|part| matches!(part, InputPart::Text(text) if text.trim().is_empty()));
                 if is_blank {
-                    self.input_error(number, named, "the message is empty");
+                    let message = "the message is empty";
+                    self.input_error(number, named, message);
+                    self.queue_refused(turn.prompt_id.clone(), number, message);
                 } else {
                     self.queue.push(turn);
                 }
             }
+        }
+    }
+
+    /// A client that waits for a result of everything it says has one of this too, in its turn.
+    fn queue_refused(&mut self, prompt_id: Option<String>, number: u64, why: &str) {
+        if self.replies.every_turn_has_a_result() {
+            let refused = Some(why.to_owned());
+            self.queue.push(Turn { prompt_id, refused, line: Some(number), ..Turn::default() });
         }
     }
 
@@ -353,8 +373,20 @@ impl<H: Host> Session<H> {
 
     /// `None` when the turn was answered without the model.
     async fn start(&mut self, mut turn: Turn) -> Option<Running> {
+        let why_not = turn.refused.take().map(|why| Failure::new(ErrorClass::Input, why));
+        if let Some(failure) = why_not.or_else(|| self.refused.clone()) {
+            self.fail(turn.prompt_id, failure);
+            return None;
+        }
+        if turn.asks == Asks::WithTheNext {
+            self.said_before.append(&mut turn.parts);
+            return None;
+        }
         // Before anything changes: a turn that is refused leaves everything as it was.
-        let files = match self.host.check(&turn.options).and_then(|()| self.files(&turn.parts)) {
+        let before = self.said_before.clone();
+        let files =
+            self.host.check(&turn.options).and_then(|()| self.files(before.iter().chain(&turn.parts)));
+        let mut files = match files {
             Ok(files) => files,
             Err(failure) => {
                 self.fail(turn.prompt_id, failure);
@@ -365,6 +397,10 @@ impl<H: Host> Session<H> {
         match self.host.conversation(&turn) {
             Ok(Some(conversation)) => {
                 self.history = conversation.history;
+                // They were said in another conversation.
+                let is_path = |part: &&InputPart| matches!(part, InputPart::File(FileData::Path { .. }));
+                files.drain(..before.iter().filter(is_path).count());
+                self.said_before.clear();
                 self.replies = self.replies.of_session(conversation.session_id);
                 self.peer.in_session(conversation.session_id);
                 farewell = Some(conversation.farewell);
@@ -374,6 +410,9 @@ impl<H: Host> Session<H> {
             Err(failure) => {
                 let named = turn.prompt_id.as_deref();
                 self.input_error(turn.line.unwrap_or_default(), named, &failure.message);
+                if self.replies.every_turn_has_a_result() {
+                    self.fail(turn.prompt_id, failure);
+                }
                 return None;
             }
         }
@@ -405,6 +444,10 @@ impl<H: Host> Session<H> {
                 Asked::Words(Box::pin(std::future::ready(said)))
             }
         };
+        let before = match &asked {
+            Asked::Words(_) => std::mem::take(&mut self.said_before),
+            Asked::Continuation | Asked::Compress(..) | Asked::Calls(_) => Vec::new(),
+        };
         let stop = Stop::default();
         let ready = match self.host.agent(&turn.options, &stop) {
             Ok(ready) => ready,
@@ -414,8 +457,10 @@ impl<H: Host> Session<H> {
             }
         };
         self.peer.turn_starts(prompt_id.clone(), stop.clone());
+        self.peer.tell(SessionState::Running);
         let starting = Starting {
             asked,
+            before,
             farewell,
             ready,
             files,
@@ -449,7 +494,7 @@ impl<H: Host> Session<H> {
     }
 
     /// The files that a turn brings along.
-    fn files(&mut self, parts: &[InputPart]) -> Result<VecDeque<Part>, Failure> {
+    fn files<'p>(&mut self, parts: impl Iterator<Item = &'p InputPart>) -> Result<VecDeque<Part>, Failure> {
         let mut files = VecDeque::new();
         for part in parts {
             if let InputPart::File(file @ FileData::Path { .. }) = part {
@@ -487,6 +532,7 @@ impl<H: Host> Session<H> {
         self.queue.ended = Some(running.prompt_id);
         self.host.turn_ended(&ended.outcome);
         self.stopped(&running.cancels, &ended.outcome);
+        self.peer.tell(SessionState::Idle);
     }
 
     fn input_error(&self, number: u64, prompt_id: Option<&str>, message: &str) {

@@ -50,7 +50,7 @@ pub use hints::{HintSource, Hints};
 pub use later::{Answer, Later};
 pub use list::{Found, Listed, State, delete, find, list, list_all, most_recent};
 pub use mirror::{Mirror, adopt};
-pub use peer::{Deadlines, Lines, Peer, permission_reply};
+pub use peer::{Deadlines, Lines, Peer, TellsState, permission_reply};
 pub use place::Place;
 pub use record::{FORMAT, Head};
 pub use resume::{Asked, Resumed, fork, open, read};

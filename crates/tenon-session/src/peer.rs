@@ -15,7 +15,7 @@ use tenon_core::{
     PermissionAsk, PermissionReply, Signal,
 };
 use tenon_wire::input::permission_updates;
-use tenon_wire::{Question, Replies};
+use tenon_wire::{Question, Replies, SessionState};
 use tokio::sync::oneshot;
 
 use crate::suggestions::{suggestions, update};
@@ -85,13 +85,51 @@ struct State {
     prompt_id: Option<String>,
     /// The running turn, for an answer that ends it.
     turn: Option<Stop>,
+    /// How many questions of permission wait.
+    asking: usize,
+    tells_state: TellsState,
+}
+
+/// Whether a client wants to know when a turn runs and when it is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TellsState {
+    Yes,
+    #[default]
+    No,
 }
 
 impl Peer {
     pub fn new(replies: Replies, lines: Arc<dyn Lines>, ids: Arc<IdSource>, deadlines: Deadlines) -> Peer {
-        let state =
-            State { replies, pending: HashMap::new(), deadlines, closed: false, prompt_id: None, turn: None };
+        let state = State {
+            replies,
+            pending: HashMap::new(),
+            deadlines,
+            closed: false,
+            prompt_id: None,
+            turn: None,
+            asking: 0,
+            tells_state: TellsState::No,
+        };
         Peer { lines, ids, state: Mutex::new(state) }
+    }
+
+    #[must_use]
+    pub fn telling(self, tells_state: TellsState) -> Peer {
+        self.state().tells_state = tells_state;
+        self
+    }
+
+    pub(crate) fn tell(&self, about: SessionState) {
+        let line = {
+            let state = self.state();
+            match state.tells_state {
+                TellsState::Yes => state.replies.session_state(self.ids.next(), about),
+                TellsState::No => None,
+            }
+        };
+        if let Some(line) = line {
+            self.lines.line(line);
+        }
     }
 
     /// The turn that questions belong to from here on.
@@ -207,6 +245,36 @@ impl Peer {
     }
 }
 
+/// While a client is asked for permission.
+struct Asking<'a>(&'a Peer);
+
+impl<'a> Asking<'a> {
+    fn begin(peer: &'a Peer) -> Asking<'a> {
+        let is_first = {
+            let mut state = peer.state();
+            state.asking += 1;
+            state.asking == 1 && !state.closed
+        };
+        if is_first {
+            peer.tell(SessionState::RequiresAction);
+        }
+        Asking(peer)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let is_last = {
+            let mut state = self.0.state();
+            state.asking = state.asking.saturating_sub(1);
+            state.asking == 0 && !state.closed
+        };
+        if is_last {
+            self.0.tell(SessionState::Running);
+        }
+    }
+}
+
 /// Tells the client that an answer is no longer wanted, unless it has come.
 struct Withdraw<'a> {
     peer: &'a Peer,
@@ -236,6 +304,7 @@ impl Client for Peer {
         Box::pin(async move {
             let question =
                 Question::CanUseTool { ask: &ask, suggestions: suggestions(&ask), update: update(&ask) };
+            let _asking = Asking::begin(self);
             match self.ask(question, |deadlines| deadlines.can_use_tool, cancel).await {
                 Ok(Told::CarriedOut(result)) => PermissionReply::CarriedOut(result),
                 Ok(Told::Value(answer)) => {
@@ -397,6 +466,7 @@ mod tests {
             tool: "write_file".into(),
             input: json!({"file_path": "/a"}).as_object().unwrap().clone(),
             reason: "it changes files".into(),
+            agent_id: None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tenon_agent::Emitter;
 use tenon_core::{EventKind, Failure, Outcome, Timestamp};
+use tenon_wire::SessionState;
 
 use crate::drive::{Host, Running, Session};
 use crate::waiting::RefusedVersion;
@@ -40,11 +41,13 @@ impl<H: Host> Session<H> {
     }
 
     pub(crate) fn failed(&mut self, prompt_id: &str, failure: Failure) {
+        self.peer.tell(SessionState::Running);
         self.lines.next_turn(prompt_id);
         let outcome = Arc::new(Outcome::failed_early(failure, Vec::new()));
         self.queue.last_code = Some(outcome.exit_code());
         let emitter = Emitter::new(Arc::clone(&self.sink), Arc::clone(&self.ids), None);
         emitter.emit(EventKind::RunStarted(Box::new(self.host.info(self.replies.session_id()))));
         emitter.emit(EventKind::RunFinished(outcome));
+        self.peer.tell(SessionState::Idle);
     }
 }

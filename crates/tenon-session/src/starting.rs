@@ -44,6 +44,8 @@ pub(crate) struct Starting {
     pub(crate) ready: GettingReady,
     /// What the client sent, for a turn that is stopped before more is made of it.
     pub(crate) typed: Vec<InputPart>,
+    /// What was said before without asking anything, told first.
+    pub(crate) before: Vec<InputPart>,
     /// Told before the words, in the same message.
     pub(crate) preamble: Option<String>,
     /// The files that the turn names, in its order.
@@ -78,7 +80,9 @@ impl Starting {
                     }
                     () = self.stop.cancel().cancelled() => std::mem::take(&mut self.typed),
                 };
-                prompt = Some(message(self.preamble.take(), parts, std::mem::take(&mut self.files)));
+                let before = std::mem::take(&mut self.before);
+                let files = std::mem::take(&mut self.files);
+                prompt = Some(message(before, self.preamble.take(), parts, files));
             }
             Asked::Continuation => {}
             Asked::Compress(command, instructions) => {
@@ -120,10 +124,19 @@ impl Starting {
     }
 }
 
-fn message(preamble: Option<String>, parts: Vec<InputPart>, mut files: VecDeque<Part>) -> Message {
+fn message(
+    before: Vec<InputPart>,
+    preamble: Option<String>,
+    parts: Vec<InputPart>,
+    mut files: VecDeque<Part>,
+) -> Message {
     let mut message = Message { role: Role::User, parts: Vec::with_capacity(parts.len() + 1) };
-    message.parts.extend(preamble.map(|preamble| Part::Text { text: format!("{preamble}\n\n") }));
-    for part in parts {
+    let apart = |part| match part {
+        InputPart::Text(text) => InputPart::Text(format!("{text}\n\n")),
+        other => other,
+    };
+    let preamble = preamble.map(|preamble| InputPart::Text(format!("{preamble}\n\n")));
+    for part in before.into_iter().map(apart).chain(preamble).chain(parts) {
         let how = if is_failure(&part) { "failed" } else { "answered" };
         message.parts.extend(match part {
             InputPart::Text(text) => Some(Part::Text { text }),

@@ -79,6 +79,7 @@ impl AskUserQuestion {
                     tool: self.spec.name.clone(),
                     input: args,
                     reason: "the model asks a question".to_owned(),
+                    agent_id: None,
                 };
                 match ctx.client.permission(ask, ctx.cancel.clone()).await {
                     PermissionReply::Allow { updated_input, .. } => {

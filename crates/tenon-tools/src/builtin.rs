@@ -12,7 +12,7 @@ use crate::skill::SkillTool;
 use crate::task_stop::TaskStop;
 use crate::todo_write::TodoWrite;
 use crate::web_fetch::WebFetch;
-use crate::{OutputStore, Skill, TodoOptions, WebFetchOptions};
+use crate::{OutputStore, Permissions, Skill, TodoOptions, WebFetchOptions};
 use crate::{ShellOptions, Tasks, Workspace, edit, glob, grep_search, list_directory, read_file, write_file};
 
 /// All of them. Which ones a run gets is [`crate::Selection`]'s to say.
@@ -40,12 +40,12 @@ pub struct MoreTools<'a> {
     pub skills: Vec<Skill>,
     pub outputs: OutputStore,
     pub client: &'a dyn Client,
-    pub mode: ApprovalMode,
+    pub permissions: Permissions,
 }
 
 /// Tools that depend on the run: who drives it, its mode, its session.
 pub fn more_tools(options: MoreTools<'_>) -> Vec<Arc<dyn Tool>> {
-    let MoreTools { web, todo, skills, outputs, client, mode } = options;
+    let MoreTools { web, todo, skills, outputs, client, permissions } = options;
     let mut tools: Vec<Arc<dyn Tool>> =
         vec![Arc::new(TodoWrite::new(todo)), Arc::new(WebFetch::new(web, outputs))];
     if !skills.is_empty() {
@@ -55,8 +55,8 @@ pub fn more_tools(options: MoreTools<'_>) -> Vec<Arc<dyn Tool>> {
     if client.can_be_asked() {
         tools.push(Arc::new(AskUserQuestion::new()));
     }
-    if mode == ApprovalMode::Plan {
-        tools.push(Arc::new(ExitPlanMode::new()));
+    if permissions.mode() == ApprovalMode::Plan {
+        tools.push(Arc::new(ExitPlanMode::new(permissions)));
     }
     tools
 }

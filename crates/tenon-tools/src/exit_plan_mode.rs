@@ -1,7 +1,7 @@
 //! `exit_plan_mode`: the plan is ready. Offered only in `plan` mode.
 //!
-//! A run stays in the mode it was started in, so nothing is carried out here: whoever drives the run is
-//! asked what they think of the plan, and the plan becomes the final answer.
+//! Whoever drives the run is asked what they think of the plan. When they approve it, the mode before it holds again
+//! and the plan is carried out; where nobody is there, the plan becomes the final answer.
 
 use std::sync::Arc;
 
@@ -11,18 +11,20 @@ use tenon_core::{
     ToolOutcome, ToolSpec,
 };
 
+use crate::Permissions;
 use crate::args::{ArgReader, Refusal, outcome};
 
 pub(crate) struct ExitPlanMode {
     spec: Arc<ToolSpec>,
+    permissions: Permissions,
 }
 
 impl ExitPlanMode {
-    pub fn new() -> ExitPlanMode {
+    pub fn new(permissions: Permissions) -> ExitPlanMode {
         let spec = ToolSpec {
             name: "exit_plan_mode".to_owned(),
-            description: "Hands in the plan once it is complete. This run only reads and plans; the plan is \
-                          carried out in another one."
+            description: "Hands in the plan once it is complete. Nothing is changed before it is \
+                          approved."
                 .to_owned(),
             parameters: json!({
                 "type": "object",
@@ -35,7 +37,7 @@ impl ExitPlanMode {
             }),
             kind: ToolKind::Read,
         };
-        ExitPlanMode { spec: Arc::new(spec) }
+        ExitPlanMode { spec: Arc::new(spec), permissions }
     }
 
     async fn run(&self, ctx: &ToolCtx, args: Args) -> Result<ToolOutcome, Refusal> {
@@ -50,13 +52,15 @@ impl ExitPlanMode {
                 tool: self.spec.name.clone(),
                 input: args,
                 reason: "a plan is to be approved".to_owned(),
+                agent_id: None,
             };
             match ctx.client.permission(ask, ctx.cancel.clone()).await {
-                PermissionReply::Allow { .. } => {
-                    "The plan was approved. This run only plans: give the plan as your final answer, so that it \
-                     can be carried out in another run."
-                        .to_owned()
-                }
+                PermissionReply::Allow { .. } => match self.permissions.leave_plan() {
+                    Some(mode) => {
+                        format!("The plan was approved. Carry it out now: the mode is `{}`.", mode.name())
+                    }
+                    None => "The plan was approved. Give it as your final answer: you only plan.".to_owned(),
+                },
                 PermissionReply::CarriedOut(Ok(content)) => content,
                 PermissionReply::CarriedOut(Err(message)) => {
                     return Ok(ToolOutcome { drawing, ..ToolOutcome::error(ToolErrorKind::Failed, message) });

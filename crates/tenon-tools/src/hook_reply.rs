@@ -19,6 +19,8 @@ pub struct HookDecision {
     pub says: HookSays,
     /// Arguments to use instead, still to be checked like any others.
     pub updated_input: Option<Args>,
+    /// What the model reads instead of what a call gave.
+    pub updated_output: Option<UpdatedOutput>,
     /// What the model is to be told besides.
     pub context: Option<String>,
     /// The run is to end, for this reason.
@@ -68,6 +70,9 @@ impl HookDecision {
         if self.updated_input.is_none() {
             self.updated_input = reply.updated_input;
         }
+        if self.updated_output.is_none() {
+            self.updated_output = reply.updated_output;
+        }
         if let Some(more) = reply.context {
             let context = self.context.get_or_insert_default();
             if !context.is_empty() {
@@ -80,11 +85,52 @@ impl HookDecision {
     }
 }
 
+/// What takes the place of a tool's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpdatedOutput {
+    OfAnyTool(String),
+    OfMcpTools(String),
+}
+
+impl UpdatedOutput {
+    /// The text, where it is meant for this tool.
+    pub fn of_tool(&self, name: &str) -> Option<&str> {
+        match self {
+            UpdatedOutput::OfAnyTool(text) => Some(text),
+            UpdatedOutput::OfMcpTools(text) => name.starts_with("mcp__").then_some(text),
+        }
+    }
+
+    fn read(inner: &Fields<'_>) -> Option<UpdatedOutput> {
+        let given = |key: &str| inner.object.get(key).filter(|value| !value.is_null()).map(output_text);
+        given("updatedToolOutput")
+            .map(UpdatedOutput::OfAnyTool)
+            .or_else(|| given("updatedMCPToolOutput").map(UpdatedOutput::OfMcpTools))
+    }
+}
+
+/// A text as it is, the texts of MCP content, and anything else as JSON.
+fn output_text(value: &Value) -> String {
+    let blocks = match value {
+        Value::String(text) => return text.clone(),
+        Value::Array(blocks) => Some(blocks),
+        Value::Object(result) => result.get("content").and_then(Value::as_array),
+        _ => None,
+    };
+    let text = |block: &Value| match block["type"].as_str() {
+        Some("text") => block["text"].as_str().map(str::to_owned),
+        _ => None,
+    };
+    let texts = blocks.and_then(|blocks| blocks.iter().map(text).collect::<Option<Vec<String>>>());
+    texts.map_or_else(|| value.to_string(), |texts| texts.join("\n"))
+}
+
 /// What one hook answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Reply {
     pub says: HookSays,
     pub updated_input: Option<Args>,
+    pub updated_output: Option<UpdatedOutput>,
     pub context: Option<String>,
     pub stop: Option<String>,
     /// For people.
@@ -176,6 +222,7 @@ impl Reply {
         Ok(Reply {
             says,
             updated_input: updated_input.cloned(),
+            updated_output: UpdatedOutput::read(&inner),
             context: filled(
                 first([inner.text("additionalContext")?, answer.text("additionalContext")?]),
                 MAX_CONTEXT_CHARS,
@@ -226,7 +273,8 @@ impl<'a> Fields<'a> {
 
     fn word(&self, key: &str) -> Result<Option<Word>, String> {
         match self.text(key)? {
-            None | Some("") => Ok(None),
+            // `defer` leaves it to everybody else.
+            None | Some("" | "defer") => Ok(None),
             Some("allow" | "approve") => Ok(Some(Word::Allow)),
             Some("ask") => Ok(Some(Word::Ask)),
             Some("deny" | "block") => Ok(Some(Word::Deny)),

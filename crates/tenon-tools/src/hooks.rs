@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use fancy_regex::{Regex, RegexBuilder};
 use futures_util::future::join_all;
-use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 use tenon_core::{
     Cancel, Client, ClientError, EventKind, Hook, HookCall, HookEnd, HookEvent, HookOrder, HookPower,
@@ -36,6 +36,8 @@ const STOP_CAP: u32 = 8;
 const AFTER_THE_RUN: Duration = Duration::from_secs(5);
 /// A compiled matcher may take this much memory; names are short.
 const MATCHER_SIZE: usize = 1024 * 1024;
+/// How long a matcher that looks around may try.
+const MATCHER_STEPS: usize = 100_000;
 /// A hook without a name is called by the beginning of its command.
 const NAME_CHARS: usize = 60;
 /// How much of what a hook printed whoever watches the run is shown.
@@ -60,6 +62,9 @@ impl Hooks {
                 // In turn, each changes what the one before it left.
                 if updated.is_some() {
                     decision.updated_input = None;
+                }
+                if reply.updated_output.is_some() {
+                    decision.updated_output = None;
                 }
                 decision.add(reply);
                 if decision.denied().is_some() || decision.stop.is_some() {
@@ -243,16 +248,23 @@ struct Matcher {
 }
 
 impl Matcher {
-    fn new(pattern: &str) -> Result<Option<Matcher>, regex::Error> {
+    fn new(pattern: &str) -> Result<Option<Matcher>, fancy_regex::Error> {
         if matches!(pattern, "" | "*") {
             return Ok(None);
         }
-        let build = |pattern: &str| RegexBuilder::new(pattern).size_limit(MATCHER_SIZE).build();
+        let build = |pattern: &str| {
+            RegexBuilder::new(pattern)
+                .delegate_size_limit(MATCHER_SIZE)
+                .backtrack_limit(MATCHER_STEPS)
+                .build()
+        };
         Ok(Some(Matcher { part: build(pattern)?, whole: build(&format!("^(?:{pattern})$"))? }))
     }
 
     fn matches(&self, subject: &str) -> bool {
-        self.part.is_match(subject) || aliases_of(subject).any(|alias| self.whole.is_match(alias))
+        // One that gives up may be that of a guard: it fits.
+        let fits = |regex: &Regex, name: &str| regex.is_match(name).unwrap_or(true);
+        fits(&self.part, subject) || aliases_of(subject).any(|alias| fits(&self.whole, alias))
     }
 }
 

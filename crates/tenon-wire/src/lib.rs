@@ -33,4 +33,6 @@ pub use dialect::{
     published_input_schema, published_schema,
 };
 pub use openai::PROTOCOL_VERSION;
-pub use reply::{Cancelled, CommandTold, HintItem, HintStatus, Question, Replies, Suggestion, Update};
+pub use reply::{
+    Cancelled, CommandTold, HintItem, HintStatus, Question, Replies, SessionState, Suggestion, Update,
+};

@@ -56,6 +56,15 @@ pub enum Update {
     AutoEdit,
 }
 
+/// What the session is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    Running,
+    /// The client is asked something.
+    RequiresAction,
+    Idle,
+}
+
 /// What became of a cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
@@ -109,6 +118,29 @@ impl Replies {
     /// Whether the line about a version that there is not is all that a client waits for. Elsewhere a result follows.
     pub fn refuses_versions_with_a_result(&self) -> bool {
         self.dialect == Dialect::OpenAi
+    }
+
+    /// Whether a client of this dialect waits for a result of every turn, also of one that nobody could read. In the other
+    /// dialect, the error is the answer.
+    pub fn every_turn_has_a_result(&self) -> bool {
+        self.dialect != Dialect::OpenAi
+    }
+
+    /// For clients that close their input only when nothing more is asked of them. Of the `claude` dialect.
+    pub fn session_state(&self, uuid: Id, state: SessionState) -> Option<Vec<u8>> {
+        let state = match state {
+            SessionState::Running => "running",
+            SessionState::RequiresAction => "requires_action",
+            SessionState::Idle => "idle",
+        };
+        (self.dialect == Dialect::Claude).then(|| {
+            line(&Reply::System(SystemReply::SessionStateChanged {
+                state,
+                sdk_host_only: true,
+                uuid: Uuid(uuid),
+                session_id: self.session(),
+            }))
+        })
     }
 
     /// The client speaks a version that there is not; the session ends.
@@ -319,8 +351,12 @@ fn nested_request<'a>(dialect: Dialect, question: &'a Question<'_>) -> Request<'
                     suggestions.iter().map(suggested_answer).collect()
                 }
             },
-            blocked_path: (),
+            blocked_path: match dialect {
+                Dialect::Claude => None,
+                Dialect::Qwen | Dialect::Gemini | Dialect::OpenAi => Some(()),
+            },
             decision_reason: &ask.reason,
+            agent_id: ask.agent_id.as_deref(),
         },
         Question::HookCallback { callback_id, input, tool_use_id } => {
             Request::HookCallback { callback_id, input, tool_use_id: *tool_use_id }

@@ -27,12 +27,11 @@ fn initialize(more: Value) -> Value {
 fn tools_live_in_the_clients_process() {
     for servers in [json!({"calc": {"type": "sdk", "name": "calc"}}), json!(["calc"])] {
         let server = Server::start(calls_add());
-        let mut driver = calculator(driven(&server, &[]));
+        let mut driver = calculator(driven(&server, &["--allowed-tools", "mcp__calc"]));
         let told = driver.told(initialize(json!({"sdkMcpServers": servers})));
         assert_eq!(told["capabilities"]["can_handle_mcp_message"], true);
         let result = driver.turn("one and two?");
         assert_eq!(result["result"], "Three.", "{result}");
-        // The tools of its own process are called without asking it.
         assert_eq!(server.request(1).tool_result("c1"), "3");
         let init = driver.seen.iter().find(|line| line["subtype"] == "init").unwrap();
         assert_eq!(init["mcp_servers"], json!([{"name": "calc", "status": "connected"}]));
@@ -98,7 +97,7 @@ fn a_client_that_fails_is_told_to_the_model() {
     ];
     for (answer, told) in table {
         let server = Server::start(calls_add());
-        let mut driver = calculator(driven(&server, &[]));
+        let mut driver = calculator(driven(&server, &["--allowed-tools", "mcp__calc"]));
         driver.told(initialize(json!({"sdkMcpServers": ["calc"]})));
         driver.send(&super::driving::user("one and two?"));
         let call = driver.until(|line| line["request"]["message"]["method"] == "tools/call");
@@ -120,7 +119,7 @@ fn a_client_that_fails_is_told_to_the_model() {
 fn a_client_that_does_not_answer_costs_its_deadline() {
     let server = Server::start(calls_add());
     let settings = json!({"timeouts": {"mcpMessage": "1s"}}).to_string();
-    let mut driver = calculator(driven(&server, &["--settings", &settings]));
+    let mut driver = calculator(driven(&server, &["--settings", &settings, "--allowed-tools", "mcp__calc"]));
     driver.told(initialize(json!({"sdkMcpServers": ["calc"]})));
     driver.send(&super::driving::user("one and two?"));
     let call = driver.until(|line| line["request"]["message"]["method"] == "tools/call");
@@ -135,7 +134,7 @@ fn a_client_that_does_not_answer_costs_its_deadline() {
 #[test]
 fn an_interrupted_call_is_withdrawn() {
     let server = Server::start(calls_add());
-    let mut driver = calculator(driven(&server, &[]));
+    let mut driver = calculator(driven(&server, &["--allowed-tools", "mcp__calc"]));
     driver.told(initialize(json!({"sdkMcpServers": ["calc"]})));
     driver.send(&super::driving::user("one and two?"));
     let call = driver.until(|line| line["request"]["message"]["method"] == "tools/call");
@@ -180,7 +179,7 @@ fn servers_are_switched_and_connected_anew() {
         request.tool_names().into_iter().filter(|n| n.starts_with("mcp__")).map(str::to_owned).collect()
     };
     let server = Server::start([reply().text("1"), reply().text("2"), reply().text("3")]);
-    let mut driver = calculator(driven(&server, &[]));
+    let mut driver = calculator(driven(&server, &["--allowed-tools", "mcp__calc"]));
     driver.told(initialize(json!({"sdkMcpServers": ["calc"]})));
     driver.turn("one");
     let off = driver.told(json!({"subtype": "mcp_toggle", "serverName": "calc", "enabled": false}));
@@ -230,14 +229,10 @@ fn agents_of_the_client_can_be_asked() {
 }
 
 #[test]
-fn a_greeting_that_cannot_be_honoured_is_refused_and_changes_nothing() {
+fn a_greeting_that_cannot_be_honoured_is_refused() {
     let server = Server::start([reply().text("Fine.")]);
     let mut driver = driven(&server, &[]);
     for (wanted, why) in [
-        (
-            json!({"agents": [{"name": "x"}]}),
-            "`agents` of `initialize`: the agent `x`: `description` is missing",
-        ),
         (
             json!({"sdkMcpServers": ["a b", "a.b"]}),
             "the MCP servers `a b` and `a.b` would have tools of the same names",
@@ -252,6 +247,8 @@ fn a_greeting_that_cannot_be_honoured_is_refused_and_changes_nothing() {
     }
     let told = driver.refused(initialize(json!({"mcpServers": {"x": {"type": "sse", "url": "http://x"}}})));
     assert!(told.contains("no longer spoken"), "{told}");
+    assert_eq!(driver.turn("still there?")["is_error"], true);
+    driver.told(initialize(json!({})));
     assert_eq!(driver.turn("still there?")["result"], "Fine.");
     assert!(driver.questions.is_empty());
     driver.finish().assert_code(0);

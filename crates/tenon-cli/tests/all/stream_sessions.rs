@@ -147,6 +147,8 @@ fn bad_lines_are_answered_and_cost_nothing_else() {
         (&json!("error"), &json!("there is no control request `make_coffee`"))
     );
     client.write_json(&user("go"));
+    // The bad user line has a result too.
+    assert_eq!(client.json_where(is("result"))["is_error"], true);
     assert_eq!(client.json_where(is("result"))["result"], "Fine.");
     client.close_stdin();
     assert_eq!(client.wait().code, 0);

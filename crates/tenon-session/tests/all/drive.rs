@@ -162,6 +162,8 @@ async fn whoever_asks_for_a_slow_command_is_still_answered_and_can_stop_it() {
         ids,
         history: Vec::new(),
         queue: Default::default(),
+        refused: None,
+        said_before: Vec::new(),
         turn_ids: Default::default(),
         shutdown: wait,
     };

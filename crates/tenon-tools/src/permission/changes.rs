@@ -24,6 +24,8 @@ pub struct Permissions {
 #[derive(Debug)]
 struct Shared {
     now: InForce,
+    /// The mode that an approved plan goes back to.
+    before_plan: ApprovalMode,
     bases: Bases,
     /// The folders that a change may add to.
     workspace: Weak<Workspace>,
@@ -47,7 +49,11 @@ impl Permissions {
         let deny: Result<Vec<ReadyRule>, RuleError> = ready(options.deny);
         let rules = Rules { allow: allow?, ask: ask?, deny: deny?, cwd, home: bases.home.clone() };
         let now = InForce { mode: options.mode, rules: Arc::new(rules) };
-        let shared = Shared { now, bases, workspace: Weak::new() };
+        let before_plan = match now.mode {
+            ApprovalMode::Plan => ApprovalMode::default(),
+            mode => mode,
+        };
+        let shared = Shared { now, before_plan, bases, workspace: Weak::new() };
         Ok(Permissions { own_mode: None, shared: Arc::new(RwLock::new(shared)) })
     }
 
@@ -87,7 +93,23 @@ impl Permissions {
 
     /// For everybody who shares them, from here on.
     pub fn set_mode(&self, mode: ApprovalMode) {
-        self.write().now.mode = mode;
+        let mut shared = self.write();
+        shared.now.mode = mode;
+        if mode != ApprovalMode::Plan {
+            shared.before_plan = mode;
+        }
+    }
+
+    /// A plan was approved: the mode before it holds again. `None` where the plan's is a mode of its own.
+    pub fn leave_plan(&self) -> Option<ApprovalMode> {
+        if self.own_mode.is_some() {
+            return None;
+        }
+        let mut shared = self.write();
+        if shared.now.mode == ApprovalMode::Plan {
+            shared.now.mode = shared.before_plan;
+        }
+        Some(shared.now.mode)
     }
 
     /// One more thing is allowed. What is denied or asked for stays so. The rule must name tools alone: a path has

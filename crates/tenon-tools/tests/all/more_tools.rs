@@ -10,7 +10,8 @@ use tenon_core::{
     Secret, Secrets, TodoStatus, Tool, ToolCtx, ToolDisplay, ToolErrorKind,
 };
 use tenon_tools::{
-    HookOptions, Hooks, MoreTools, NetOptions, OutputStore, Skill, TodoOptions, WebFetchOptions, more_tools,
+    HookOptions, Hooks, MoreTools, NetOptions, OutputStore, PermissionOptions, Permissions, Skill,
+    TodoOptions, WebFetchOptions, more_tools,
 };
 
 use crate::support::{object, runtime};
@@ -43,7 +44,7 @@ fn all_with(client: &dyn Client, change: impl FnOnce(&mut MoreTools<'_>)) -> Vec
         skills: Vec::new(),
         outputs: OutputStore::none(),
         client,
-        mode: ApprovalMode::Default,
+        permissions: in_mode(ApprovalMode::Default),
     };
     change(&mut options);
     more_tools(options)
@@ -55,6 +56,10 @@ pub fn tool_with(name: &str, change: impl FnOnce(&mut MoreTools<'_>)) -> Arc<dyn
 
 fn call(tool: &Arc<dyn Tool>, args: Value) -> tenon_core::ToolOutcome {
     runtime().block_on(tool.call(ctx(), object(args)))
+}
+
+fn in_mode(mode: ApprovalMode) -> Permissions {
+    Permissions::new(PermissionOptions { mode, ..PermissionOptions::default() }).unwrap()
 }
 
 /// Answers every question with this.
@@ -91,7 +96,7 @@ fn answering(reply: PermissionReply) -> Arc<Answering> {
 fn what_is_offered_depends_on_the_run() {
     let names = |client: &dyn Client, mode, skills: Vec<Skill>| {
         let tools = all_with(client, |more| {
-            more.mode = mode;
+            more.permissions = in_mode(mode);
             more.skills = skills;
         });
         tools.iter().map(|tool| tool.spec().name.clone()).collect::<Vec<_>>()
@@ -327,7 +332,7 @@ fn a_question_is_answered_by_whoever_drives_the_run() {
 #[test]
 fn a_plan_is_handed_in_and_nothing_more_is_promised() {
     let plan = json!({"plan": "1. Read\n2. Write"});
-    let alone = tool_with("exit_plan_mode", |more| more.mode = ApprovalMode::Plan);
+    let alone = tool_with("exit_plan_mode", |more| more.permissions = in_mode(ApprovalMode::Plan));
     let outcome = call(&alone, plan.clone());
     assert!(outcome.content.starts_with("Nobody is there to approve the plan"), "{}", outcome.content);
     assert!(

@@ -27,8 +27,20 @@ pub struct Turn {
     /// Goes on where the conversation stands; there is nothing new to say.
     pub continuation: bool,
     pub options: RequestOptions,
+    pub asks: Asks,
+    /// Why nobody can be asked this: its result.
+    pub refused: Option<String>,
     /// The client's line that it came on, counted from 1, where whoever drives the session knows it.
     pub line: Option<u64>,
+}
+
+/// When the model is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asks {
+    #[default]
+    Now,
+    /// It is told with the next turn that asks.
+    WithTheNext,
 }
 
 /// Whose conversation the turn belongs to.
@@ -107,7 +119,24 @@ pub(super) fn user_message(fields: &Map<String, Value>) -> Result<Turn, InputErr
         Some("_new") => SessionRef::New,
         _ => SessionRef::Current,
     };
-    Ok(Turn { session, prompt_id: id(fields, "prompt_id")?, parts, ..Turn::default() })
+    // Nobody typed what a program put together: no command and no file name stands in it.
+    let origin = match flag(fields, "client_composed")?.unwrap_or(false) {
+        true => TurnOrigin::System,
+        false => TurnOrigin::User,
+    };
+    let asks = match flag(fields, "shouldQuery")?.unwrap_or(true) {
+        true => Asks::Now,
+        false => Asks::WithTheNext,
+    };
+    Ok(Turn { session, prompt_id: id(fields, "prompt_id")?, origin, parts, asks, ..Turn::default() })
+}
+
+fn flag(fields: &Map<String, Value>, key: &str) -> Result<Option<bool>, InputError> {
+    match fields.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(flag)) => Ok(Some(*flag)),
+        Some(_) => Err(InputError::new(format!("`{key}` must be true or false"))),
+    }
 }
 
 /// `{"session_id":…,"prompt_id":…,"input":{"origin":…,"parts":[…],"command":…},"options":{…}}`

@@ -65,6 +65,11 @@ pub struct Initialize {
     pub agents: Vec<Value>,
     pub timeouts: ClientTimeouts,
     pub effort: Option<String>,
+    /// The system prompt, as with the flags.
+    pub system_prompt: Option<String>,
+    pub append_system_prompt: Option<String>,
+    /// What else it asks for and nothing here can do.
+    pub ignored: Vec<&'static str>,
 }
 
 /// How long we may wait for the client, in milliseconds.
@@ -198,6 +203,9 @@ fn initialize(fields: &Map<String, Value>) -> Result<Initialize, InputError> {
         agents,
         timeouts: timeouts(fields.get("timeout"))?,
         effort: text(fields, "effort")?,
+        system_prompt: system_prompt(fields.get("systemPrompt"))?,
+        append_system_prompt: text(fields, "appendSystemPrompt")?,
+        ignored: IGNORED.into_iter().filter(|name| is_asked_for(fields.get(*name))).collect(),
     })
 }
 
@@ -230,6 +238,30 @@ fn timeouts(value: Option<&Value>) -> Result<ClientTimeouts, InputError> {
         }
     }
     Ok(timeouts)
+}
+
+/// Fields of `initialize` that ask for what there is not. What they leave out of a prompt or a listing is not a guard.
+const IGNORED: [&str; 6] =
+    ["planModeInstructions", "toolAliases", "title", "skills", "promptSuggestions", "agentProgressSummaries"];
+/// A mark between the parts of a system prompt that change and those that do not; no part of it.
+const PROMPT_BOUNDARY: &str = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__";
+
+fn is_asked_for(value: Option<&Value>) -> bool {
+    !matches!(value, None | Some(Value::Null | Value::Bool(false)))
+}
+
+/// A text, or several that follow each other.
+fn system_prompt(value: Option<&Value>) -> Result<Option<String>, InputError> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(Value::Array(texts)) => {
+            let mut texts = strings(texts, "systemPrompt")?;
+            texts.retain(|text| text != PROMPT_BOUNDARY);
+            Ok(Some(texts.join("\n\n")))
+        }
+        Some(_) => Err(InputError::new("`systemPrompt` must be a string or a list of strings")),
+    }
 }
 
 fn strings(values: &[Value], name: &str) -> Result<Vec<String>, InputError> {
@@ -266,6 +298,8 @@ fn hook(event: &str, entry: &Value) -> Result<ClientHook, InputError> {
     let timeout_secs = match entry.get("timeout") {
         None | Some(Value::Null) => None,
         Some(secs) => match secs.as_f64().filter(|secs| *secs >= 0.0) {
+            // None of its own: the one there is for all.
+            Some(secs) if secs == 0.0 => None,
             Some(secs) => Some(secs.ceil() as u64),
             None => {
                 return Err(InputError::new(format!(

@@ -92,11 +92,28 @@ pub struct InputError {
     pub unanswered: Option<String>,
     /// The turn that the line would have been.
     pub prompt_id: Option<String>,
+    /// What it was to be, where more hangs on it than its own answer.
+    pub meant: Option<Meant>,
+}
+
+/// What a line that cannot be used was to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// Something for the model: the client waits for a result.
+    Turn,
+    /// How the client wants its session: without it, guards may be missing.
+    Initialize,
 }
 
 impl InputError {
     pub(super) fn new(message: impl Into<String>) -> InputError {
-        InputError { message: message.into(), request_id: None, unanswered: None, prompt_id: None }
+        InputError {
+            message: message.into(),
+            request_id: None,
+            unanswered: None,
+            prompt_id: None,
+            meant: None,
+        }
     }
 }
 
@@ -122,8 +139,25 @@ pub fn read_line(line: &[u8]) -> Result<Option<Line>, InputError> {
             .request_id
             .or_else(|| filled("request_id").filter(|_| is_request).map(str::to_owned)),
         prompt_id: filled("prompt_id").map(str::to_owned),
+        meant: meant(&fields),
         ..error
     })
+}
+
+fn meant(fields: &Map<String, Value>) -> Option<Meant> {
+    let inner = fields.get("request").and_then(Value::as_object).unwrap_or(fields);
+    match fields.get("type").and_then(Value::as_str) {
+        Some("user") => Some(Meant::Turn),
+        Some("control_request") => {
+            (inner.get("subtype").and_then(Value::as_str) == Some("initialize")).then_some(Meant::Initialize)
+        }
+        Some(_) => None,
+        None => {
+            let answers_call = fields.get("input").is_some_and(|input| input["origin"] == "tool_response");
+            let asks = fields.contains_key("input") || fields.contains_key("messages");
+            (asks && !answers_call).then_some(Meant::Turn)
+        }
+    }
 }
 
 /// Top-level, in `metadata`, or among the details of a request; a number or a text.

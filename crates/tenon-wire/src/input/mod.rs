@@ -17,9 +17,9 @@ mod permission_update;
 mod published;
 mod tool_request;
 
-pub use chat_request::{Command, CommandKind, RequestedCall, SessionRef, Turn, TurnOrigin};
+pub use chat_request::{Asks, Command, CommandKind, RequestedCall, SessionRef, Turn, TurnOrigin};
 pub use control::{ClientHook, ClientTimeouts, ControlRequest, Initialize};
-pub use line::{Hint, HintTrigger, Input, InputError, Line, read_line};
+pub use line::{Hint, HintTrigger, Input, InputError, Line, Meant, read_line};
 pub use options::RequestOptions;
 pub use parts::{FileData, InputPart};
 pub use permission_update::permission_updates;

@@ -61,6 +61,7 @@ fn block(block: &Value) -> Result<InputPart, InputError> {
         Some("text" | "input_text") => plain_text(fields),
         None if fields.contains_key("text") => plain_text(fields),
         Some("image") => anthropic_image(fields),
+        Some("document") => document(fields),
         Some("image_url") => image_url(fields),
         None => match NESTED.iter().find(|(name, _)| fields.contains_key(*name)) {
             Some((name, kind)) => nested(*kind, inside(fields, name)?),
@@ -71,7 +72,7 @@ fn block(block: &Value) -> Result<InputPart, InputError> {
             Some((name, kind)) if fields.contains_key(*name) => nested(*kind, inside(fields, name)?),
             Some((_, kind)) => nested(*kind, fields),
             None => Err(InputError::new(format!(
-                "blocks of type `{named}` are not understood; `text`, `image`, `image_url`, `file_data`, \
+                "blocks of type `{named}` are not understood; `text`, `image`, `image_url`, `document`, `file_data`, \
                  `inline_data` and `function_response` are"
             ))),
         },
@@ -170,6 +171,22 @@ fn anthropic_image(fields: &Map<String, Value>) -> Result<InputPart, InputError>
             Ok(InputPart::File(FileData::Inline { data: data.to_owned(), mime: mime.to_owned() }))
         }
         _ => Err(InputError::new("an `image` block needs a `source` of type `base64`")),
+    }
+}
+
+/// A document with its content: text is put into the message, anything else is a file.
+fn document(fields: &Map<String, Value>) -> Result<InputPart, InputError> {
+    let source = &fields.get("source").cloned().unwrap_or_default();
+    let title = text(fields, "title")?;
+    match (source["type"].as_str(), source["data"].as_str(), source["media_type"].as_str()) {
+        (Some("text"), Some(data), _) => Ok(InputPart::Text(match title {
+            Some(title) => format!("[The document `{title}`:]\n{data}\n"),
+            None => format!("[A document:]\n{data}\n"),
+        })),
+        (Some("base64"), Some(data), Some(mime)) => {
+            Ok(InputPart::File(FileData::Inline { data: data.to_owned(), mime: mime.to_owned() }))
+        }
+        _ => Err(InputError::new("a `document` block needs a `source` of type `text` or `base64`")),
     }
 }
 

@@ -58,6 +58,11 @@ enum TypedLine {
         #[serde(default)]
         #[schemars(schema_with = "id_or_null")]
         prompt_id: Option<String>,
+        /// A program put the words together: no command and no `@path` stands in them.
+        client_composed: Option<bool>,
+        /// `false` asks nothing: the words are told with the next turn that asks, and have no result of their own.
+        #[serde(rename = "shouldQuery")]
+        should_query: Option<bool>,
     },
     /// A request to tenon itself, answered with a `control_response` under the same id.
     #[serde(rename = "control_request")]

@@ -89,9 +89,14 @@ pub(crate) enum Request<'a> {
         /// Ways to answer that a client may offer to a person: in `claude`, changes that can be sent back as
         /// `updatedPermissions`.
         permission_suggestions: Vec<SuggestionItem<'a>>,
-        blocked_path: (),
+        /// Always `null`; not there in `claude`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        blocked_path: Option<()>,
         /// Why it is asked.
         decision_reason: &'a str,
+        /// The sub-agent that wants to make the call; not there for the run's own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agent_id: Option<&'a str>,
     },
     /// A hook that the client registered in `initialize`.
     HookCallback { callback_id: &'a str, input: &'a Value, tool_use_id: Option<&'a str> },
@@ -211,6 +216,8 @@ pub(crate) enum SystemReply<'a> {
     InputError { uuid: Uuid, session_id: Uuid, parent_tool_use_id: (), data: InputErrorData<'a> },
     /// What became of a command.
     CommandResult { uuid: Uuid, session_id: Uuid, parent_tool_use_id: (), data: CommandData<'a> },
+    /// Whether a turn runs, waits for the client, or none does. In `claude`, for clients that ask for it.
+    SessionStateChanged { state: &'static str, sdk_host_only: bool, uuid: Uuid, session_id: Uuid },
     /// A sign of life.
     Heartbeat { uuid: Uuid, session_id: Uuid, data: HeartbeatReply },
     /// The client speaks a version that there is not; the session ends.

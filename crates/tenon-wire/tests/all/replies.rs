@@ -3,7 +3,8 @@
 use serde_json::json;
 use tenon_core::{PermissionAsk, Timestamp};
 use tenon_wire::{
-    Cancelled, CommandTold, Dialect, HintItem, HintStatus, Question, Replies, Suggestion, Update,
+    Cancelled, CommandTold, Dialect, HintItem, HintStatus, Question, Replies, SessionState, Suggestion,
+    Update,
 };
 
 use crate::script::{id, session};
@@ -21,6 +22,7 @@ pub fn lines(dialect: Dialect) -> Option<String> {
         tool: "write_file".to_owned(),
         input: json!({"file_path": "main.py", "content": "print('Hello')"}).as_object().cloned().unwrap(),
         reason: "`write_file` needs approval".to_owned(),
+        agent_id: None,
     };
     let suggestion =
         |kind, label, description: &str| Suggestion { kind, label, description: description.to_owned() };
@@ -34,6 +36,7 @@ pub fn lines(dialect: Dialect) -> Option<String> {
         tool: "run_shell_command".to_owned(),
         input: json!({"command": "cargo test"}).as_object().cloned().unwrap(),
         reason: "`run_shell_command` needs approval".to_owned(),
+        agent_id: None,
     };
     let rule =
         Update::AllowRule { tool: "run_shell_command".to_owned(), content: Some("cargo test".to_owned()) };
@@ -78,6 +81,7 @@ pub fn lines(dialect: Dialect) -> Option<String> {
             command: &json!({"kind": "slash", "path": ["chat", "list"], "args": ""}),
             result: &json!({"type": "message", "level": "info", "content": "There are 3 conversations."}),
         }),
+        replies.session_state(id(4), SessionState::RequiresAction).unwrap_or_default(),
         replies.hint(prompt_id, "slash", &HintStatus::Ok, &items, false),
         replies.hint(prompt_id, "slash", &HintStatus::Ok, &items[..1], true),
         replies.hint(prompt_id, "at", &HintStatus::Loading, &[], false),

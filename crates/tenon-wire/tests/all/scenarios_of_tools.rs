@@ -81,6 +81,7 @@ pub fn permission() -> Script {
             tool: tool.to_owned(),
             input: input.as_object().cloned().unwrap_or_default(),
             reason: format!("`{tool}` needs approval"),
+            agent_id: None,
         }))
     };
     let mut outcome = success("I may not do that.");

@@ -43,6 +43,7 @@ impl JsonSchema for Block {
         let mut blocks = vec![
             generator.subschema_for::<TextBlock>().to_value(),
             generator.subschema_for::<ImageBlock>().to_value(),
+            generator.subschema_for::<DocumentBlock>().to_value(),
         ];
         let mut earlier = vec![json!({ "required": ["text"] })];
         for (name, content) in nested {
@@ -113,6 +114,22 @@ struct ImageSource {
     /// Base64.
     data: String,
     media_type: String,
+}
+
+/// A document, with its content.
+#[derive(JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum DocumentBlock {
+    Document { source: DocumentSource, title: Option<String> },
+}
+
+#[derive(JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum DocumentSource {
+    /// Put into the message.
+    Text { data: String },
+    /// A file: base64, with its MIME type.
+    Base64 { data: String, media_type: String },
 }
 
 /// The address, or an object with it.

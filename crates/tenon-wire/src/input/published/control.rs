@@ -203,6 +203,20 @@ struct InitializeRequest {
     /// Sub-agents, as a list or by name.
     agents: Option<Agents>,
     effort: Option<String>,
+    /// As `--system-prompt`; several texts follow each other.
+    #[serde(rename = "systemPrompt")]
+    system_prompt: Option<Texts>,
+    /// As `--append-system-prompt`.
+    #[serde(rename = "appendSystemPrompt")]
+    append_system_prompt: Option<String>,
+}
+
+/// One text, or several.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    Several(Vec<String>),
 }
 
 /// One hook: whose matcher fits is called back under each of these ids.
@@ -211,7 +225,7 @@ struct HookEntry {
     matcher: Option<String>,
     #[serde(rename = "hookCallbackIds")]
     hook_callback_ids: Vec<String>,
-    /// Seconds.
+    /// Seconds; 0 is no limit of its own.
     #[schemars(range(min = 0))]
     timeout: Option<f64>,
 }
