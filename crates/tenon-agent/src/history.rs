@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use tenon_core::{Message, Part, Role, ToolCall, ToolResult};
 
 /// What is said of a call that was begun and never finished.
-pub const INTERRUPTED: &str = "Interrupted: the run was stopped before this call was finished. It may or may not have taken effect: \
-     find out before you repeat it.";
+pub const INTERRUPTED: &str = "Interrupted: the run was stopped before this call was finished. It may or may not have taken effect, \
+     and what it started may still be running: find out before you repeat it.";
 /// What is said of a call that was never begun.
 pub const NOT_RUN: &str = "Not run: the run was stopped before this call was begun.";
 

@@ -23,6 +23,8 @@ pub struct Replay {
     /// What the model said and was told, and where the conversation was replaced by a shorter one.
     answers: VecDeque<Answer>,
     calls: HashMap<String, Call>,
+    /// Requests that were paid for and are no turns.
+    besides: Vec<(String, Usage)>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,6 +61,7 @@ impl Replay {
                 TurnRecord::Compacted { messages, .. } => {
                     replay.answers.push_back(Answer::Compacted(messages))
                 }
+                TurnRecord::Besides { model, usage } => replay.besides.push((model, usage)),
                 // How a run was left says nothing about what it did.
                 TurnRecord::Stopped { .. } | TurnRecord::Withdrawn => {}
             }
@@ -76,6 +79,7 @@ impl Replay {
             TurnRecord::UserMessage { .. }
             | TurnRecord::ModelTurn { .. }
             | TurnRecord::Compacted { .. }
+            | TurnRecord::Besides { .. }
             | TurnRecord::Stopped { .. }
             | TurnRecord::Withdrawn => false,
         }
@@ -110,17 +114,27 @@ impl Run<'_> {
         let offer = self.offer();
         let load = self.context.weigh(&self.agent.system, &offer, &self.history);
         self.context.learn(load, usage, &message);
-        let price = self.agent.models.price(&model).cloned();
+        self.count_again(&model, usage);
+        self.model = model;
+        Some(Turn { message, usage, finish })
+    }
+
+    /// What was asked besides the turns, and by others for this agent.
+    pub(crate) fn count_besides(&mut self) {
+        for (model, usage) in std::mem::take(&mut self.replay.besides) {
+            self.count_again(&model, usage);
+        }
+    }
+
+    /// It was paid for: it counts, whether or not it would be paid for today.
+    fn count_again(&mut self, model: &str, usage: Usage) {
         let told = (usage != Usage::default()).then_some(usage);
-        let cost = Cost::of(price.as_ref(), told);
-        // It was paid for: it counts, whether or not it would be paid for today.
+        let cost = Cost::of(self.agent.models.price(model), told);
         self.agent.budget.count(cost);
-        let metrics = self.metrics.models.entry(model.clone()).or_default();
+        let metrics = self.metrics.models.entry(model.to_owned()).or_default();
         metrics.requests += 1;
         metrics.usage.add(usage);
         metrics.cost.add(cost);
-        self.model = model;
-        Some(Turn { message, usage, finish })
     }
 
     /// Tells what came from elsewhere in its old place. Whether the past is still being gone through: news waits until then.

@@ -4,14 +4,14 @@
 //! same budget, and an end when its caller ends. How it is put together is in `template.rs`, what kinds
 //! there are in `agent_type.rs`, and how its answer in the background reaches the model in `drain.rs`.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::{Arc, PoisonError};
 
 use serde_json::json;
 use tenon_core::{
-    Args, BoxFut, Ending, ErrorClass, EventSink, Failure, Message, NoJournal, Outcome, Sampling,
-    TaskExecution, TaskKind, TaskStatus, Tool, ToolCtx, ToolDisplay, ToolErrorKind, ToolKind, ToolOutcome,
-    ToolSpec,
+    Args, BoxFut, Ending, ErrorClass, EventSink, Failure, Message, Outcome, Sampling, TaskExecution,
+    TaskKind, TaskStatus, Tool, ToolCtx, ToolDisplay, ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
+    TurnJournal, TurnRecord,
 };
 use tenon_tools::{ArgReader, NewTask, Offered, OutputStore, Refusal, Settled};
 
@@ -297,8 +297,7 @@ impl AgentTool {
             permissions,
             folder: Folder::OfTemplate,
             limits: limits(&template.limits, known),
-            // What it did reaches the session of the run as the result of a call, and not otherwise.
-            journal: Arc::new(NoJournal),
+            journal: Arc::new(OnlyCosts { caller: Arc::clone(&template.journal) }),
             stop,
             trace: ctx.trace.as_ref().map(|trace| trace.agent()),
         });
@@ -308,6 +307,24 @@ impl AgentTool {
             self.subagents.offer_to(&mut agent);
         }
         Some(agent)
+    }
+}
+
+/// What a helper did reaches its caller as the result of a call, and not otherwise; what it cost is kept as it is spent.
+struct OnlyCosts {
+    caller: Arc<dyn TurnJournal>,
+}
+
+impl TurnJournal for OnlyCosts {
+    fn write(&self, record: TurnRecord) -> BoxFut<'_, io::Result<()>> {
+        match record {
+            TurnRecord::ModelTurn { model, usage, .. } => {
+                self.caller.write(TurnRecord::Besides { model, usage })
+            }
+            // Of helpers of its own, and summaries.
+            besides @ TurnRecord::Besides { .. } => self.caller.write(besides),
+            _ => Box::pin(async { Ok(()) }),
+        }
     }
 }
 

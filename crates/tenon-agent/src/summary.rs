@@ -6,7 +6,9 @@
 
 use std::fmt::Write;
 
-use tenon_core::{Failure, FinishReason, Message, Part, Reasoning, Request, Role, Sampling, ToolChoice};
+use tenon_core::{
+    Failure, FinishReason, Message, Part, Reasoning, Request, Role, Sampling, ToolChoice, TurnRecord,
+};
 
 use crate::ask::{Cause, Unanswered};
 use crate::compact::{Room, share};
@@ -64,6 +66,8 @@ impl Run<'_> {
                 return Err(NoSummary::Useless(failure.message));
             }
         };
+        let kept = self.journal(TurnRecord::Besides { model: self.model.clone(), usage: turn.usage }).await;
+        kept.map_err(|failure| NoSummary::Stopped(Box::new(failure)))?;
         let summary = turn.message.text().trim().to_owned();
         match turn.finish {
             FinishReason::Refused => Err(NoSummary::Useless("the model refused".to_owned())),

@@ -43,6 +43,8 @@ pub struct AgentTemplate {
     pub background: Background,
     /// The terminal tool of the agent this was taken from.
     pub terminal_tool: Option<String>,
+    /// Of the agent this was taken from.
+    pub journal: Arc<dyn TurnJournal>,
 }
 
 /// What one agent made from a template is to do, and with what.
@@ -106,6 +108,7 @@ impl AgentTemplate {
             lineage: agent.lineage.clone(),
             background: agent.background.clone(),
             terminal_tool: agent.contract.as_ref().map(|contract| contract.tool.to_owned()),
+            journal: Arc::clone(&agent.journal),
         }
     }
 

@@ -110,6 +110,7 @@ impl Run<'_> {
     }
 
     async fn drive(&mut self, prompt: Option<Message>) -> Result<Success, Box<Failure>> {
+        self.count_besides();
         if let Some(prompt) = self.hooks_at_start(prompt).await? {
             self.tell(prompt.clone(), Origin::Prompt).await?;
             self.compactions.task_is(prompt, self.history.len() - 1);

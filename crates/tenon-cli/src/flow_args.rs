@@ -106,6 +106,9 @@ pub struct FlowResumeArgs {
     /// Go on with the document that the run began with, whatever has become of it
     #[arg(long, conflicts_with = "accept_changes", help_heading = "Workflow")]
     pub pinned: bool,
+    /// Run the plan of a goal without asking, where nobody has approved it yet
+    #[arg(long, help_heading = "Workflow")]
+    pub yes: bool,
     /// Steps at a time, where the document does not say [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Workflow")]
     pub max_concurrency: Option<u32>,

@@ -9,21 +9,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_agent::{Agent, AgentTemplate, Audience, NamedModel, Stop};
-use tenon_config::{ChoiceError, Loaded, ModelFlags, Settings, choose_model};
-use tenon_core::{ErrorClass, Failure, NoClient, NoSink, Price, Rates, Secrets, Timestamp};
+use tenon_config::{ChoiceError, Loaded, ModelFlags, choose_model};
+use tenon_core::{ErrorClass, Failure, NoClient, NoSink, Price, Rates};
 use tenon_flow::{
-    Entry, FolderTools, Given, Journal, JournalError, JournalLog, JsonText, LoadedWorkflow, ModelPrice,
-    ModelWish, MoneyLimit, NewDocument, NewRun, NoLog, Past, Resumed, RowKind, RunLimits, RunSpec, Segment,
-    Spent, StepLog, StepModels, StepParts, Uncommitted, WallTime, Worktrees, first_approval, is_isolated,
-    tool_refusal, unusable_tools,
+    FolderTools, Given, JournalError, JsonText, LoadedWorkflow, ModelPrice, ModelWish, MoneyLimit, RunLimits,
+    RunSpec, Spent, Stage, StepModels, StepParts, Uncommitted, WallTime, Worktrees, first_approval,
+    is_isolated, tool_refusal, unusable_tools,
 };
 use tenon_tools::SessionSource;
 use tenon_wire::Format;
 
 use crate::args::{OutputFormat, RunArgs};
 use crate::flow_command::read_document;
-use crate::flow_journal::Kept;
-use crate::flow_resume::{Changed, Continued};
+use crate::flow_keep::{Keeping, PlanBegan};
+use crate::flow_resume::Found;
 use crate::flow_run::{Prepared, Ready, Rest, Source};
 use crate::flow_usage::{Asked, Task};
 use crate::goal::{Made, Maker};
@@ -37,8 +36,8 @@ use crate::stdin::{self, Piped};
 use crate::telemetry::Telemetry;
 use crate::work_folder::WorkFolders;
 use crate::{
-    cli_settings, client_marks, flow_approve, flow_hooks, flow_inputs, flow_journal, flow_resume, money,
-    surroundings,
+    cli_settings, client_marks, flow_approve, flow_hooks, flow_inputs, flow_journal, flow_resume, goal,
+    money, surroundings,
 };
 
 /// Everything that can be wrong is found here, before the first model call.
@@ -60,11 +59,20 @@ pub async fn prepare(
         std::env::temp_dir().join(name)
     });
     let settings = loaded.settings.clone();
+    let stage = source.found.as_ref().map_or(Stage::Begun, |found| Stage::of(&found.stored));
     let mut continued = None;
     let (document, inputs, context) = match &asked.task {
+        Task::Resume(resume) if stage == Stage::Planning => {
+            let found = found_by(&source, &resume.run)?;
+            let task = flow_resume::goal_of(found, resume)?;
+            let home = here.tenon_home.as_deref();
+            let file = PlanFile::again(&task, &started_in, home, &scratch, run_id)?;
+            let goal = task.text.clone().unwrap_or_default();
+            let inputs = found.given.inputs.clone();
+            (Document::ToBeMade { task, goal, file }, inputs, found.given.context.clone())
+        }
         Task::Resume(resume) => {
-            let unknown = || flow_journal::failure(&JournalError::Unknown { id: resume.run.clone() });
-            let found = source.found.as_ref().ok_or_else(unknown)?;
+            let found = found_by(&source, &resume.run)?;
             let document = flow_resume::document(found, resume, &started_in, around.reporter)?;
             let inputs = flow_inputs::again(&found.given.inputs, &document.flow)?;
             let flow = Arc::clone(&document.flow);
@@ -83,7 +91,11 @@ pub async fn prepare(
             let has_task = if task.text.is_some() { HasTask::Yes } else { HasTask::No };
             let piped = context(asked, has_task, around.stop, warnings).await?;
             let (goal, context) = task.apart(piped)?;
-            (Document::ToBeMade { task, goal, file }, JsonText::of(&serde_json::json!({})), context)
+            (
+                Document::ToBeMade { task: task.clone(), goal, file },
+                JsonText::of(&serde_json::json!({})),
+                context,
+            )
         }
     };
     let read = match &document {
@@ -104,7 +116,7 @@ pub async fn prepare(
     // Nothing of a workflow is a session.
     args.no_session = true;
     let max_usd = money::allowed(&args, &loaded.settings)?;
-    let mut wall_time = cli_settings::limits(&args, &loaded.settings)?.wall_time;
+    let wall_time = cli_settings::limits(&args, &loaded.settings)?.wall_time;
     let time_set_by =
         if args.max_wall_time.is_some() { "`--max-wall-time`" } else { "`limits.wallTime` of the settings" };
     let is_forced = args.model.is_some();
@@ -147,7 +159,7 @@ pub async fn prepare(
     // What is listed, or planned with, has to be there by now.
     let starting = around.stop.cancel().run_until_cancelled(mcp.ready(mcp_start)).await;
     starting.iter().flatten().for_each(|warning| around.reporter.warn(warning));
-    let begins = if continued.is_some() { SessionSource::Resume } else { SessionSource::Startup };
+    let begins = if source.found.is_some() { SessionSource::Resume } else { SessionSource::Startup };
     let checked = last_checks(read, &mut agent, &connections, &named, max_usd, begins, around.reporter);
     let told = match checked.await {
         Ok(told) => told,
@@ -156,7 +168,11 @@ pub async fn prepare(
             return Err(failure);
         }
     };
-    let given = Given { inputs, context, kept: flow_resume::kept(&asked.run, &scratch) };
+    let mut kept = flow_resume::kept(&asked.run, &scratch);
+    if let Document::ToBeMade { task, goal, .. } = &document {
+        kept.extend(flow_resume::kept_of_goal(task, goal, &started_in));
+    }
+    let given = Given { inputs, context, kept };
     let all_context = [given.context.clone(), told].into_iter().flatten();
     let context = all_context.reduce(|all, more| format!("{all}\n\n{more}"));
     agent.audience = if asked.run.include_partial_messages { Audience::Live } else { Audience::Whole };
@@ -186,38 +202,70 @@ pub async fn prepare(
     if let Err(failure) = copies_can_be_made(read, parts.worktrees.as_ref(), reporter).await {
         return Err(planned.instead_of_run(failure).await);
     }
-    let (flow, before) = match document {
-        Document::Read(flow) => (flow, Duration::ZERO),
-        Document::ToBeMade { task, goal, file } => {
-            let (context, format) = (parts.context.as_deref(), asked.format);
-            let (stop, reporter) = (around.stop, around.reporter);
-            let maker = Maker { task, goal: &goal, context, parts: &parts, file, format, stop, reporter };
-            let made = match maker.make(spent).await {
-                Ok(Made::Approved { file, took }) => {
-                    let flow = read_document(file.path(), file.path(), reporter);
-                    file.put_away();
-                    flow.map(|flow| (flow, took))
+    let keeping = Keeping {
+        journal: source.journal,
+        given,
+        secrets,
+        settings: &settings,
+        cwd: parts.template.info.cwd.display().to_string(),
+    };
+    let timed = |time: Duration| WallTime { ms: millis(time), set_by: time_set_by };
+    let limits = RunLimits { max_concurrency: asked.max_concurrency, wall_time: None, max_usd };
+    match document {
+        Document::Read(flow) => {
+            if let (Stage::Planned, Task::Resume(resume), Some(found)) = (stage, &asked.task, &source.found) {
+                let then = flow_resume::then_of(found, resume);
+                let approved = goal::approve_again(&flow, then, run_id, around.stop, reporter);
+                if let Err(failure) = approved.await {
+                    return Err(planned.instead_of_run(failure).await);
                 }
-                Ok(Made::Printed(document)) => return planned.without_run(document).await,
-                Err(failure) => Err(failure),
-            };
-            match made {
-                Ok((flow, took)) => (Arc::new(flow), took),
-                Err(failure) => return Err(planned.instead_of_run(failure).await),
+            }
+            let mut spec = RunSpec::new(flow, run_id, keeping.given.inputs.clone());
+            spec.limits = RunLimits { wall_time: wall_time.map(timed), ..limits };
+            // The last thing before the run, so that one that never began leaves nothing behind.
+            match keeping.start(&spec, continued, &parts.template.models).await {
+                Ok((log, kept)) => Ok(Ready::Run(Box::new(Prepared { spec, parts, planned, log, kept }))),
+                Err(failure) => Err(planned.instead_of_run(failure).await),
             }
         }
-    };
-    wall_time = wall_time.map(|time| time.saturating_sub(before));
-    let mut spec = RunSpec::new(flow, run_id, given.inputs.clone());
-    spec.before = *spent;
-    let wall_time = wall_time.map(|time| WallTime { ms: millis(time), set_by: time_set_by });
-    spec.limits = RunLimits { max_concurrency: asked.max_concurrency, wall_time, max_usd };
-    // The last thing before the run, so that one that never began leaves nothing behind.
-    let keeping = Keeping { journal: source.journal, continued, given, secrets, settings: &settings };
-    match keeping.start(&spec, &parts).await {
-        Ok((log, kept)) => Ok(Ready::Run(Box::new(Prepared { spec, parts, planned, log, kept }))),
-        Err(failure) => Err(planned.instead_of_run(failure).await),
+        Document::ToBeMade { task, goal, file } => {
+            let began = if source.found.is_some() { PlanBegan::Before } else { PlanBegan::Now };
+            let planning = keeping.plan(run_id, began, &parts.template.models, around.stop).await;
+            let planning = match planning {
+                Ok(planning) => planning,
+                Err(failure) => return Err(planned.instead_of_run(failure).await),
+            };
+            let maker = Maker {
+                task: &task,
+                goal: &goal,
+                context: parts.context.as_deref(),
+                parts: &parts,
+                file,
+                format: asked.format,
+                run_id,
+                planning,
+                stop: around.stop,
+                reporter,
+            };
+            match maker.make(spent).await {
+                Ok(Made::Approved { flow, took, planning }) => {
+                    let mut spec = RunSpec::new(Arc::new(flow), run_id, keeping.given.inputs.clone());
+                    spec.before = *spent;
+                    let wall_time = wall_time.map(|time| timed(time.saturating_sub(took)));
+                    spec.limits = RunLimits { wall_time, ..limits };
+                    let (log, kept) = keeping.planned(planning, &spec.workflow);
+                    Ok(Ready::Run(Box::new(Prepared { spec, parts, planned, log, kept })))
+                }
+                Ok(Made::Printed(document)) => planned.without_run(document).await,
+                Err(failure) => Err(planned.instead_of_run(failure).await),
+            }
+        }
     }
+}
+
+fn found_by<'a>(source: &'a Source, run: &str) -> Result<&'a Found, Failure> {
+    let unknown = || flow_journal::failure(&JournalError::Unknown { id: run.to_owned() });
+    source.found.as_ref().ok_or_else(unknown)
 }
 
 /// What is there whatever the document says.
@@ -229,9 +277,9 @@ pub struct Surrounding<'a> {
 }
 
 /// What is run: it is there, or a model is to write it.
-enum Document<'a> {
+enum Document {
     Read(Arc<LoadedWorkflow>),
-    ToBeMade { task: &'a GoalTask, goal: String, file: PlanFile },
+    ToBeMade { task: GoalTask, goal: String, file: PlanFile },
 }
 
 /// Is it known without stdin what is to be done?
@@ -239,63 +287,6 @@ enum Document<'a> {
 enum HasTask {
     Yes,
     No,
-}
-
-/// What a run needs to be kept.
-struct Keeping<'a> {
-    journal: Option<Journal>,
-    continued: Option<Continued>,
-    given: Given,
-    secrets: Secrets,
-    settings: &'a Settings,
-}
-
-impl Keeping<'_> {
-    /// Begins the run in the journal, or takes it up again.
-    async fn start(
-        self,
-        spec: &RunSpec,
-        parts: &StepParts,
-    ) -> Result<(Arc<dyn StepLog>, Option<Kept>), Failure> {
-        let Keeping { journal, continued, given, secrets, settings } = self;
-        let Some(journal) = journal else { return Ok((Arc::new(NoLog), None)) };
-        let failed = |error: JournalError| flow_journal::failure(&error);
-        let root = Arc::clone(&spec.workflow);
-        let id = spec.place.segments().first().map(Segment::id).unwrap_or_default();
-        let (lease, log) = match continued {
-            None => {
-                let NewDocument { name, hash, document } = flow_resume::new_document(&root)?;
-                let run = NewRun {
-                    id: id.to_owned(),
-                    name,
-                    document_hash: hash,
-                    document: secrets.hide(&document).into_owned(),
-                    inputs: secrets.hide(&given.to_json()).into_owned(),
-                    cwd: parts.template.info.cwd.display().to_string(),
-                };
-                let lease = Arc::new(journal.begin(run).await.map_err(failed)?);
-                if spec.before != Spent::default() {
-                    // What it cost to make the document is not any step's.
-                    let payload = serde_json::to_string(&spec.before).unwrap_or_default();
-                    let (key, at) = (spec.place.to_string(), Timestamp::now());
-                    let entry = Entry { key, kind: RowKind::Spent, at, payload };
-                    lease.append(vec![entry]).await.map_err(failed)?;
-                }
-                (Arc::clone(&lease), JournalLog::new(lease, root, secrets))
-            }
-            Some(Continued { instead, changed, .. }) => {
-                let (lease, stored) = journal.take(id).await.map_err(failed)?;
-                let (lease, mut past) = (Arc::new(lease), Past::of(&stored).map_err(failed)?);
-                if changed == Changed::Yes {
-                    past.fit(spec);
-                }
-                let resumed = Resumed { past, models: parts.template.models.clone(), document: instead };
-                let log = JournalLog::resume(Arc::clone(&lease), root, secrets, resumed);
-                (lease, log.await.map_err(failed)?)
-            }
-        };
-        Ok((Arc::new(log), Some(Kept::new(journal, lease, settings))))
-    }
 }
 
 /// What only the parts of a run know: tools that steps list, keys for the models they name, whether the budget can be kept, and

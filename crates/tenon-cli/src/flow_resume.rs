@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use tenon_core::{ErrorClass, Failure};
 use tenon_flow::{
-    Again, Given, Journal, JournalError, LoadError, LoadedWorkflow, NewDocument, Past, Pinned, RunSpec,
-    RunState, StoredRun, WorkflowStatus, load, load_pinned,
+    Again, Given, Journal, JournalError, LoadError, LoadedStep, LoadedWorkflow, NewDocument, Past, Pinned,
+    RunSpec, RunState, StepBody, StoredRun, WorkflowStatus, load, load_pinned,
 };
 
 use crate::args::RunArgs;
 use crate::flow_journal::failure;
-use crate::flow_usage::{Resume, WhichDocument};
+use crate::flow_usage::{PlanApproval, Resume, WhichDocument};
+use crate::goal_args::{self, GoalTask, Then};
 use crate::stderr::Reporter;
 use crate::{flow_command, flow_inputs};
 
@@ -24,6 +25,10 @@ const MODEL: &str = "model";
 const BASE_URL: &str = "base_url";
 const API_KEY_ENV: &str = "api_key_env";
 const AUTH_TYPE: &str = "auth_type";
+/// Of a run whose document a model makes: what for, where it goes, and whether nobody need be asked.
+const GOAL: &str = "goal";
+const SAVE: &str = "save";
+const APPROVED: &str = "approved";
 /// And the folder below which its steps have copies of the repository.
 const SCRATCH: &str = "scratch";
 /// How such a folder is called.
@@ -71,6 +76,20 @@ pub fn is_shown_again(found: &Found, asked: &Resume) -> bool {
     found.stored.state == RunState::Ended(WorkflowStatus::Completed)
         && asked.file.is_none()
         && asked.document != WhichDocument::Accepted
+}
+
+/// Says so where the document of a run that completed is another one by now: what is shown is not what it would do.
+pub fn note_if_changed(found: &Found, reporter: Reporter) {
+    let Ok(own) = pinned(found) else { return };
+    let file = own.pinned.path.display();
+    let message = match load(&own.pinned.path, &flow_command::load_options()) {
+        Ok(now) if now.hash == found.stored.run.document_hash => return,
+        Ok(_) | Err(LoadError::Invalid(_)) => format!("`{file}` has changed since the run completed"),
+        Err(LoadError::Unreadable { .. }) => return,
+    };
+    reporter.note(&format!(
+        "{message}; this is what came of it as it was (`--accept-changes` runs what has changed)"
+    ));
 }
 
 /// The document as the run holds it.
@@ -125,7 +144,8 @@ pub fn document(
     let mut past = Past::of(&found.stored).map_err(|error| failure(&error))?;
     let inputs = flow_inputs::again(&found.given.inputs, &flow)?;
     let again = past.fit(&RunSpec::new(Arc::clone(&flow), &found.stored.run.id, inputs));
-    tell(&again, past.completed(), &flow);
+    let (cut_off, kept) = (past.cut_off(), past.completed());
+    Difference { again: &again, cut_off, kept, before: &own, now: &flow }.tell();
     if asked.document != WhichDocument::Accepted {
         return Err(Failure::new(ErrorClass::Input, "the document has changed since the run began").hint(
             "`--accept-changes` goes on with it as it is now, `--pinned` with the one that the run began with",
@@ -140,30 +160,79 @@ pub fn new_document(flow: &LoadedWorkflow) -> Result<NewDocument, Failure> {
     Ok(NewDocument { name: flow.workflow.name.clone(), hash: flow.hash.clone(), document })
 }
 
-/// Step by step, with what was paid for in vain.
-fn tell(again: &[Again], kept: usize, flow: &LoadedWorkflow) {
-    let line = crate::stderr::line;
-    if again.is_empty() {
-        line(&format!("the document has changed; {} kept", steps(kept, "is", "are")));
-        return;
-    }
-    let many = steps(again.len(), "is", "are");
-    line(&format!("the document has changed; {many} run again, and {} kept:", steps(kept, "is", "are")));
-    for Again { step_id, ended, spent } in again {
-        let top = step_id.split(['.', '[']).next().unwrap_or_default();
-        let is_there = flow.steps.iter().any(|step| step.id == top);
-        let what = match (is_there, ended) {
-            (false, _) => "no longer in the document",
-            (true, true) => "run again",
-            (true, false) => "begun again",
-        };
-        let cost = spent.cost_usd.map(|cost| format!("${cost:.4}, ")).unwrap_or_default();
-        line(&format!("  step {step_id}: {what} (had used {cost}{} tokens)", spent.usage.total));
+/// What another document means for what was done.
+struct Difference<'a> {
+    /// What is not kept, with what was paid for in vain.
+    again: &'a [Again],
+    /// What goes on where it was cut off.
+    cut_off: Vec<String>,
+    kept: usize,
+    before: &'a LoadedWorkflow,
+    now: &'a LoadedWorkflow,
+}
+
+impl Difference<'_> {
+    /// In one line, then step by step.
+    fn tell(&self) {
+        let gone = |step: &&Again| !is_there(self.now, &step.step_id);
+        let ended = |step: &&Again| is_there(self.now, &step.step_id) && step.ended;
+        let (again, gone) = (self.again.iter().filter(ended).count(), self.again.iter().filter(gone).count());
+        let begun = self.again.len() - again - gone;
+        let is_new = |id: &&str| !self.before.steps.iter().any(|step| step.id == **id);
+        let new: Vec<&str> = self.now.steps.iter().map(|step| step.id.as_str()).filter(is_new).collect();
+        let counts = [
+            (again, "run again", "run again"),
+            (begun, "begun again", "begun again"),
+            (gone, "no longer in the document", "no longer in the document"),
+            (new.len(), "new", "new"),
+            (self.cut_off.len(), "gone on with", "gone on with"),
+        ];
+        let mut parts: Vec<String> = Vec::new();
+        for (count, one, many) in counts.into_iter().filter(|(count, ..)| *count > 0) {
+            parts.push(if count == 1 {
+                format!("1 step is {one}")
+            } else {
+                format!("{count} steps are {many}")
+            });
+        }
+        parts.push(match self.kept {
+            1 => "1 step is kept".to_owned(),
+            kept => format!("{kept} steps are kept"),
+        });
+        let line = crate::stderr::line;
+        line(&format!("the document has changed; {}", parts.join(", ")));
+        for Again { step_id, ended, spent } in self.again {
+            let what = match (is_there(self.now, step_id), ended) {
+                (false, _) => "no longer in the document",
+                (true, true) => "run again",
+                (true, false) => "begun again",
+            };
+            let cost = spent.cost_usd.map(|cost| format!("${cost:.4}, ")).unwrap_or_default();
+            line(&format!("  step {step_id}: {what} (had used {cost}{} tokens)", spent.usage.total));
+        }
+        new.iter().for_each(|id| line(&format!("  step {id}: new")));
+        self.cut_off.iter().for_each(|id| line(&format!("  step {id}: goes on where it was cut off")));
     }
 }
 
-fn steps(count: usize, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 step {one}") } else { format!("{count} steps {many}") }
+/// Whether a document has a step that events call this, at whatever depth: `each[3].inner`, `refine.2.inner`, `deploy.check`.
+fn is_there(flow: &LoadedWorkflow, step_id: &str) -> bool {
+    let words = step_id.split('.').map(|word| word.split('[').next().unwrap_or_default());
+    // Rounds are numbers, and a judge is its loop's.
+    let ids = words.filter(|word| !word.chars().all(|c| c.is_ascii_digit()));
+    let (mut steps, mut found): (&[LoadedStep], bool) = (&flow.steps, false);
+    for id in ids {
+        let Some(step) = steps.iter().find(|step| step.id == id) else {
+            return found && id == "judge";
+        };
+        found = true;
+        match &step.body {
+            StepBody::Agent | StepBody::Approve(_) => steps = &[],
+            StepBody::Loop(it) => steps = &it.steps,
+            StepBody::Include(inner) => steps = &inner.steps,
+        }
+    }
+    found
 }
 
 /// What is kept with a run: which model was named and how it is reached, and where its steps have their copies.
@@ -180,6 +249,47 @@ pub fn kept(run: &RunArgs, scratch: &Path) -> BTreeMap<String, String> {
         given.filter(|(name, value)| name != BASE_URL || !value.contains('@')).collect();
     kept.insert(SCRATCH.to_owned(), scratch.display().to_string());
     kept
+}
+
+/// The same of a goal.
+pub fn kept_of_goal(task: &GoalTask, goal: &str, started_in: &Path) -> BTreeMap<String, String> {
+    let mut kept = BTreeMap::from([(GOAL.to_owned(), goal.to_owned())]);
+    if let Some(file) = &task.save {
+        kept.insert(SAVE.to_owned(), started_in.join(file).display().to_string());
+    }
+    if task.then == Then::Run {
+        kept.insert(APPROVED.to_owned(), "yes".to_owned());
+    }
+    kept
+}
+
+/// What a run was to plan that has no document yet.
+pub fn goal_of(found: &Found, asked: &Resume) -> Result<GoalTask, Failure> {
+    let kept = |name: &str| found.given.kept.get(name);
+    let Some(goal) = kept(GOAL) else {
+        let why = "it has neither a document nor a goal".to_owned();
+        return Err(failure(&JournalError::Damaged { id: found.stored.run.id.clone(), seq: 0, why }));
+    };
+    if asked.file.is_some() || asked.document != WhichDocument::Same {
+        let message =
+            format!("the run `{}` has no document yet: its plan is still to be made", found.stored.run.id);
+        return Err(Failure::new(ErrorClass::Input, message)
+            .hint("leave out the file, `--accept-changes` and `--pinned`"));
+    }
+    Ok(GoalTask {
+        text: Some(goal.clone()),
+        then: then_of(found, asked),
+        save: kept(SAVE).map(PathBuf::from),
+        keep: goal_args::Keep::InHome,
+    })
+}
+
+/// Whether somebody has to say that the plan is to be run.
+pub fn then_of(found: &Found, asked: &Resume) -> Then {
+    let is_approved = asked.approval == PlanApproval::Given
+        || !found.given.kept.contains_key(GOAL)
+        || found.given.kept.contains_key(APPROVED);
+    if is_approved { Then::Run } else { Then::Ask }
 }
 
 /// The folder below which the run's steps have their copies, if it is one that tenon made.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tenon_agent::Stop;
 use tenon_core::{ErrorClass, Failure, Id, IdSource};
 use tenon_flow::{
-    FlowEmitter, FlowSink, Journal, JournalError, Past, Report, RunSpec, Spent, StepLog, StepParts, StopRun,
-    WorkflowOutcome, WorkflowStatus, show_again,
+    FlowEmitter, FlowSink, Journal, JournalError, Past, Report, RunSpec, RunView, StepLog, StepParts,
+    StopRun, WorkflowOutcome, WorkflowStatus, show_again,
 };
 
 use crate::exit_code::exit_code_of_flow;
@@ -26,7 +26,7 @@ use crate::plan::{Ending, Identity};
 use crate::stderr::Reporter;
 use crate::stdout::{Stdout, Written};
 use crate::telemetry::Telemetry;
-use crate::{flow_hint, flow_hooks, flow_journal, flow_resume, run, signals, surroundings};
+use crate::{flow_hint, flow_hooks, flow_journal, flow_resume, goal, run, signals, surroundings};
 
 /// Digits of a run's id that are random.
 const RUN_ID_BYTES: usize = 8;
@@ -85,9 +85,11 @@ async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
     let settings = loaded.as_ref().ok().map(|loaded| &loaded.settings);
     let telemetry = Telemetry::start(&asked.run, settings, &here, &ids, &mut warnings);
     let surrounding = Surrounding { stop: &stop, reporter, ids: &ids, telemetry: &telemetry };
-    let mut spent = Spent::default();
+    // Of a run that is refused, what it has used so far is told all the same.
+    let before = source.as_ref().ok().and_then(|source| RunView::of(&source.found.as_ref()?.stored).ok());
+    let mut spent = before.map(|view| view.spent).unwrap_or_default();
     let prepared = match (source, loaded) {
-        (Ok(source), Ok(loaded)) => match source.again(&asked, &events) {
+        (Ok(source), Ok(loaded)) => match source.again(&asked, &events, reporter) {
             Ok(Some(outcome)) => Ok(Ready::Over(Box::new(outcome))),
             Ok(None) => {
                 prepare(&asked, source, loaded, &run_id, &surrounding, &mut warnings, &mut spent).await
@@ -100,20 +102,22 @@ async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
         Ok(Ready::Run(prepared)) => prepared.go(events, &stop, &progress).await,
         Ok(Ready::Print(document)) => {
             stdout.last_line(document.into_bytes());
-            Ended { failure: None, status: WorkflowStatus::Completed, outcome: None, spec: None }
+            Ended {
+                failure: None,
+                status: WorkflowStatus::Completed,
+                outcome: None,
+                spec: None,
+                wanted: None,
+            }
         }
         Ok(Ready::Over(outcome)) => {
-            Ended { failure: None, status: outcome.status, outcome: Some(*outcome), spec: None }
+            Ended { failure: None, status: outcome.status, outcome: Some(*outcome), spec: None, wanted: None }
         }
         Err(failure) => {
             warnings.iter().for_each(|warning| reporter.warn(warning));
-            let status = match failure.class {
-                ErrorClass::Interrupted(_) => WorkflowStatus::Cancelled,
-                ErrorClass::Budget | ErrorClass::BudgetUsd => WorkflowStatus::BudgetExceeded,
-                _ => WorkflowStatus::Failed,
-            };
+            let status = goal::status_of(&failure);
             output.failed_early(&events, Report::failed_early(&run_id, &failure, status, &spent));
-            Ended { failure: Some(failure), status, outcome: None, spec: None }
+            Ended { failure: Some(failure), status, outcome: None, spec: None, wanted: None }
         }
     };
     let written = stdout.finish();
@@ -156,11 +160,17 @@ impl Source {
     }
 
     /// A run that had completed, told once more.
-    fn again(&self, asked: &Asked, events: &FlowEmitter) -> Result<Option<WorkflowOutcome>, Failure> {
+    fn again(
+        &self,
+        asked: &Asked,
+        events: &FlowEmitter,
+        reporter: Reporter,
+    ) -> Result<Option<WorkflowOutcome>, Failure> {
         let (Task::Resume(resume), Some(found)) = (&asked.task, &self.found) else { return Ok(None) };
         if !flow_resume::is_shown_again(found, resume) {
             return Ok(None);
         }
+        flow_resume::note_if_changed(found, reporter);
         let flow = Arc::new(flow_resume::pinned(found)?);
         let spec = RunSpec::new(flow, &found.stored.run.id, found.given.inputs.clone());
         let past = Past::of(&found.stored).map_err(|error| flow_journal::failure(&error))?;
@@ -236,6 +246,8 @@ struct Ended {
     outcome: Option<WorkflowOutcome>,
     /// Of a run that is kept, and so can be gone on with.
     spec: Option<RunSpec>,
+    /// Dollars that its budget would have had to be above.
+    wanted: Option<f64>,
 }
 
 impl Ended {
@@ -243,7 +255,7 @@ impl Ended {
     fn hint(&self, run_id: &str, written: &Written) {
         match (&self.spec, &self.outcome) {
             (Some(spec), Some(outcome)) if self.status != WorkflowStatus::Completed => {
-                flow_hint::tell(run_id, spec, outcome);
+                flow_hint::tell(run_id, spec, outcome, self.wanted);
             }
             (Some(_), Some(_)) if !matches!(written, Written::All) => flow_hint::tell_unread(run_id),
             _ => {}
@@ -259,6 +271,7 @@ impl Prepared {
         let cancelling = kept
             .as_ref()
             .map(|kept| tokio::spawn(Kept::stop_when_cancelled(Arc::clone(&kept.lease), stop.clone())));
+        let budget = Arc::clone(&parts.template.budget);
         let outcome = tenon_flow::run(spec.clone(), parts, events, log, stop_run).await;
         ticking.abort();
         if let Some(cancelling) = cancelling {
@@ -281,7 +294,7 @@ impl Prepared {
         if spec.is_none() || status == WorkflowStatus::Completed {
             remove_empty(&scratch);
         }
-        Ended { status, failure, outcome: Some(outcome), spec }
+        Ended { status, failure, outcome: Some(outcome), spec, wanted: budget.wanted() }
     }
 }
 

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tenon_core::{ErrorClass, Failure, Timestamp};
 use tenon_flow::{
     Answer, AttemptView, CallView, Cancelling, ErrorReport, Given, Journal, JournalError, KeptQuestion,
-    NotRun, Payloads, RunState, RunStep, RunSummary, RunView, Spent, StepError, Tokens, TurnView,
-    WorkflowStatus, page, says_nothing_of_the_run,
+    NotRun, Payloads, RunStep, RunSummary, RunView, Spent, StepError, Tokens, TurnView, WorkflowStatus,
+    is_tool_of_steps, page, says_nothing_of_the_run,
 };
 
 use crate::flow_args::ReportFormat;
@@ -168,6 +168,9 @@ fn text(view: &RunView, shown: Shown) -> String {
     row("begun", &view.created.to_iso8601());
     row("updated", &view.updated.to_iso8601());
     row("used", &used(&view.spent));
+    if let Some(planning) = &view.planning {
+        row("planning", &used(&planning.spent));
+    }
     if let Some(error) = view.outcome.as_ref().and_then(|outcome| outcome.error.as_ref()) {
         row("error", &format!("{}: {}", error.class.name(), words_of(error, shown)));
     }
@@ -287,6 +290,7 @@ fn view_json(view: &RunView, shown: Shown) -> Value {
         "document": view.document.pinned.path.display().to_string(), "document_hash": view.document.hash,
         "cwd": view.cwd, "usage": Tokens::from(view.spent.usage), "total_cost_usd": view.spent.cost_usd,
         "error": outcome.and_then(|outcome| outcome.error.as_ref()).map(|error| error_json(error, shown)),
+        "planning": view.planning.as_ref().map(|planning| attempt_json(planning, shown)),
         "steps": view.steps.iter().map(|step| step_json(step, shown)).collect::<Vec<_>>(),
         "questions": questions,
     });
@@ -337,7 +341,7 @@ fn attempt_json(attempt: &AttemptView, shown: Shown) -> Value {
 fn turn_json(turn: &TurnView, shown: Shown) -> Value {
     let call = |call: &CallView| {
         let mut json = json!({
-            "tool_call_id": call.id, "tool_name": call.name,
+            "tool_call_id": call.id, "tool_name": name_of(call, shown),
             "started": call.started.map(Timestamp::to_iso8601), "ended": call.ended.map(Timestamp::to_iso8601),
             "is_error": call.is_error,
         });
@@ -357,12 +361,19 @@ fn turn_json(turn: &TurnView, shown: Shown) -> Value {
     json
 }
 
+/// The name of a tool there is. What a model has made up is something that it said.
+fn name_of(call: &CallView, shown: Shown) -> Option<&str> {
+    let is_known = shown == Shown::Everything || call.started.is_some() || is_tool_of_steps(&call.name);
+    is_known.then_some(call.name.as_str())
+}
+
 fn cancelled(run: &str) -> Result<u8, Failure> {
     let (journal, id) = found(run)?;
     match journal.cancel(&id).map_err(failure)? {
         Cancelling::Asked { pid } => {
             let until = Instant::now() + STOPS_WITHIN;
-            while journal.state(&id).map_err(failure)? == RunState::Running {
+            // Somebody else may go on with it at once.
+            while journal.holder(&id).map_err(failure)? == Some(pid) {
                 if Instant::now() >= until {
                     let message =
                         format!("process {pid} was asked to stop the run `{id}`, and still runs it");

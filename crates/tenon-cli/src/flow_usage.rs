@@ -54,6 +54,16 @@ pub struct Resume {
     pub run: String,
     pub file: Option<PathBuf>,
     pub document: WhichDocument,
+    pub approval: PlanApproval,
+}
+
+/// Whether the plan of a goal may be run without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanApproval {
+    /// `--yes`
+    Given,
+    /// Unless it was given when the run began.
+    ToBeAsked,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +138,8 @@ pub fn take_apart(
 const RESUME: &str = "tenon flow resume";
 
 pub fn check_resume(args: FlowResumeArgs) -> Result<Asked, UsageError> {
-    let FlowResumeArgs { accept_changes, pinned, max_concurrency, run } = args;
+    let FlowResumeArgs { accept_changes, pinned, yes, max_concurrency, run } = args;
+    let approval = if yes { PlanApproval::Given } else { PlanApproval::ToBeAsked };
     refuse_what_is_pinned(&run)?;
     let args = FlowRunArgs {
         input: Vec::new(),
@@ -161,7 +172,7 @@ pub fn check_resume(args: FlowResumeArgs) -> Result<Asked, UsageError> {
             (false, true) => WhichDocument::Pinned,
             (false, false) => WhichDocument::Same,
         };
-        Ok((Task::Resume(Resume { run, file, document }), None))
+        Ok((Task::Resume(Resume { run, file, document, approval }), None))
     })
 }
 

@@ -21,6 +21,15 @@ pub struct PlanFile {
     /// As a person would type it.
     named: PathBuf,
     place: Place,
+    former: Former,
+}
+
+/// What may be there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Former {
+    Nothing,
+    /// The same plan, or nothing yet: this run was cut off while it wrote it.
+    OfThisRun,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +51,31 @@ impl PlanFile {
         scratch: &Path,
         run_id: &str,
     ) -> Result<PlanFile, Failure> {
+        PlanFile::placed(task, started_in, home, scratch, run_id, Former::Nothing)
+    }
+
+    /// The same for a run that was cut off before its plan was kept.
+    pub fn again(
+        task: &GoalTask,
+        started_in: &Path,
+        home: Option<&Path>,
+        scratch: &Path,
+        run_id: &str,
+    ) -> Result<PlanFile, Failure> {
+        PlanFile::placed(task, started_in, home, scratch, run_id, Former::OfThisRun)
+    }
+
+    fn placed(
+        task: &GoalTask,
+        started_in: &Path,
+        home: Option<&Path>,
+        scratch: &Path,
+        run_id: &str,
+        former: Former,
+    ) -> Result<PlanFile, Failure> {
         if let Some(named) = &task.save {
-            let file = PlanFile { path: started_in.join(named), named: named.clone(), place: Place::Saved };
+            let (path, named) = (started_in.join(named), named.clone());
+            let file = PlanFile { path, named, place: Place::Saved, former };
             file.check_free()?;
             return Ok(file);
         }
@@ -57,11 +89,11 @@ impl PlanFile {
         };
         let Some(folder) = folder else {
             let path = scratch.join("plan.yaml");
-            return Ok(PlanFile { named: path.clone(), path, place: Place::Temporary });
+            return Ok(PlanFile { named: path.clone(), path, place: Place::Temporary, former });
         };
         let tail: String = run_id.chars().rev().filter(char::is_ascii_alphanumeric).take(8).collect();
         let place = Place::OfItsOwn { digits: tail.chars().rev().collect() };
-        let file = PlanFile { path: folder.clone(), named: folder, place };
+        let file = PlanFile { path: folder.clone(), named: folder, place, former };
         make_folder(&file.path).map_err(|error| file.cannot(error))?;
         if !crate::sys::can_be_written(&file.path) {
             return Err(file.cannot("the folder may not be written to"));
@@ -75,7 +107,8 @@ impl PlanFile {
             Place::Saved | Place::Temporary => self.clone(),
             Place::OfItsOwn { digits } => {
                 let name = format!("{}-{digits}.yaml", file_name(workflow));
-                PlanFile { path: self.path.join(&name), named: self.named.join(&name), place: Place::Saved }
+                let (path, named) = (self.path.join(&name), self.named.join(&name));
+                PlanFile { path, named, place: Place::Saved, former: self.former }
             }
         }
     }
@@ -118,7 +151,11 @@ impl PlanFile {
         }
         let new = |path: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         // The name is ours from here on.
-        new(&self.path).map_err(|error| self.cannot(error))?;
+        match new(&self.path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.has_former(text) => {}
+            Err(error) => return Err(self.cannot(error)),
+        }
         let unfinished = self.beside();
         let written = new(&unfinished)
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
@@ -139,8 +176,18 @@ impl PlanFile {
         }
     }
 
+    /// Whether this run itself has left what is there.
+    fn has_former(&self, text: &str) -> bool {
+        let is_same = || {
+            let is_file = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_file());
+            is_file && fs::read(&self.path).is_ok_and(|found| found.is_empty() || found == text.as_bytes())
+        };
+        self.former == Former::OfThisRun && is_same()
+    }
+
     fn check_free(&self) -> Result<(), Failure> {
         match fs::symlink_metadata(&self.path) {
+            Ok(found) if found.is_file() && self.former == Former::OfThisRun => {}
             Ok(_) => return Err(self.cannot("there is something of that name")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(self.cannot(error)),

@@ -21,6 +21,7 @@ mod flow_hint;
 mod flow_hooks;
 mod flow_inputs;
 mod flow_journal;
+mod flow_keep;
 mod flow_output;
 mod flow_prepare;
 mod flow_progress;

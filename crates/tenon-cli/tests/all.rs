@@ -79,10 +79,14 @@ mod flow_resume;
 mod flow_run;
 #[path = "all/flow_runs.rs"]
 mod flow_runs;
+#[path = "all/flow_show.rs"]
+mod flow_show;
 #[path = "all/flow_steps.rs"]
 mod flow_steps;
 #[path = "all/flow_submit_result.rs"]
 mod flow_submit_result;
+#[path = "all/flow_survive.rs"]
+mod flow_survive;
 #[path = "all/flow_terminal.rs"]
 mod flow_terminal;
 #[path = "all/flow_tools.rs"]
@@ -91,6 +95,8 @@ mod flow_tools;
 mod flow_validate;
 #[path = "all/goal.rs"]
 mod goal;
+#[path = "all/goal_resume.rs"]
+mod goal_resume;
 #[path = "all/goal_terminal.rs"]
 mod goal_terminal;
 #[path = "all/guards.rs"]

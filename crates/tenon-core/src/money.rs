@@ -233,6 +233,8 @@ struct Ledger {
     under_way: u32,
     /// What the dearest answer cost beyond the input that was expected.
     dearest_answer: f64,
+    /// The most that would have been spent with what was refused, answers included.
+    wanted: Option<f64>,
 }
 
 /// What a request may cost.
@@ -286,6 +288,8 @@ impl MoneyBudget {
                 return Answer::Wait;
             }
             if !fits && taken + amount.input >= self.limit {
+                let wanted = taken + amount.input + amount.output;
+                ledger.wanted = Some(ledger.wanted.map_or(wanted, |before| before.max(wanted)));
                 return Answer::Refused(Exceeded::Money {
                     spent: ledger.spent,
                     next: amount.input,
@@ -353,5 +357,9 @@ impl Budget for MoneyBudget {
         if let Cost::Usd(dollars) = spent {
             self.with(|ledger| ledger.spent += dollars);
         }
+    }
+
+    fn wanted(&self) -> Option<f64> {
+        self.with(|ledger| ledger.wanted)
     }
 }

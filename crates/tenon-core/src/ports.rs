@@ -199,6 +199,11 @@ pub enum TurnRecord {
         /// What the model is told about it.
         note: Option<Message>,
     },
+    /// A request that was paid for and is no turn of this agent: one of an agent that worked for it, or a summary.
+    Besides {
+        model: String,
+        usage: Usage,
+    },
     /// What was asked cannot be asked: from here on the conversation is what it was before that.
     Withdrawn,
 }
@@ -259,6 +264,11 @@ pub trait Budget: Send + Sync {
 
     /// Counts what was spent already: by the same run, before it was cut off.
     fn count(&self, spent: Cost);
+
+    /// Dollars that the limit would have had to be above, for what was refused so far.
+    fn wanted(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// A request that is about to be sent.

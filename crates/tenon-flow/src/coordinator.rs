@@ -17,7 +17,7 @@ use crate::agent_step::as_step_error;
 use crate::coordinator_tools::{self, LastWord};
 use crate::event::{ErrorData, FlowEmitter, FlowEventData};
 use crate::message::{Address, COORDINATOR, DropReason};
-use crate::past::cost_of;
+use crate::paid::cost_of;
 use crate::post::{Post, Reader};
 use crate::report::ErrorReport;
 use crate::signal::{Signal, SignalJournal, Signals};

@@ -164,3 +164,17 @@ fn why_not(tool: &str, registry: &Registry, permissions: &Permissions) -> Option
         }),
     }
 }
+
+/// Tools that steps have besides those of the run.
+pub(crate) const STEP_TOOLS: [&str; 4] =
+    ["submit_result", "send_message", "shared_memory_read", "shared_memory_write"];
+/// Of the planner and the coordinator.
+const OTHER_TOOLS: [&str; 4] = ["structured_output", "forward_to_agent", "narrate", "finalize"];
+
+/// Whether there is a tool of this name, as far as it is known without the run's own servers.
+pub fn is_tool_of_steps(name: &str) -> bool {
+    let name = own_name(name);
+    STEP_TOOLS.contains(&name)
+        || OTHER_TOOLS.contains(&name)
+        || tenon_tools::known_tool_names().any(|known| known == name)
+}

@@ -4,15 +4,22 @@ use crate::{Action, DurableRun, Interpreter, Stopped, WorkflowOutcome};
 
 /// Runs a workflow to its end on a journal.
 pub async fn drive(mut interpreter: Interpreter, run: &mut impl DurableRun) -> WorkflowOutcome {
+    if run.recalls() {
+        interpreter.recall();
+    }
     let now = run.now().await;
     perform(interpreter.begin(now), run);
-    let mut stopping = false;
+    let (mut stopping, mut last) = (false, now);
     loop {
+        if !run.recalls() {
+            perform(interpreter.present(last), run);
+        }
         if let Some(outcome) = interpreter.outcome() {
             return outcome.clone();
         }
         let stopped = match run.next().await {
             Ok(Some(completion)) => {
+                last = completion.at;
                 perform(interpreter.complete(&completion), run);
                 continue;
             }

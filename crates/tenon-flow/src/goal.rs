@@ -13,13 +13,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use tenon_agent::{Assignment, Audience, Cap, Folder, HowToAnswer, Limits, SetBy, Stop, run, system_prompt};
+use tenon_agent::{
+    Assignment, Audience, Cap, Folder, HowToAnswer, Limits, Replay, SetBy, Stop, run, system_prompt,
+};
 use tenon_contract::{Contract, Further, STRUCTURED_OUTPUT, Schema};
-use tenon_core::{Ending, ErrorClass, Failure, Message, NoJournal, Sampling};
+use tenon_core::{Ending, ErrorClass, Failure, Message, Sampling};
 
 use crate::agent_step::StepParts;
 use crate::yaml_text::to_yaml;
-use crate::{LoadedWorkflow, ModelWish, Spent};
+use crate::{LoadedWorkflow, ModelWish, Spent, Turns};
 use check::Checks;
 pub use schema::plan_schema;
 
@@ -68,7 +70,13 @@ pub struct NoPlan {
 }
 
 /// Has the model that steps without a model of their own ask plan a workflow for the tools and permissions of `parts`.
-pub async fn plan_goal(goal: Goal<'_>, parts: &StepParts, stop: &Stop) -> Result<PlannedWorkflow, NoPlan> {
+/// `turns` is what its planner has done before, if it was cut off, and where its turns are kept.
+pub async fn plan_goal(
+    goal: Goal<'_>,
+    parts: &StepParts,
+    turns: Turns,
+    stop: &Stop,
+) -> Result<PlannedWorkflow, NoPlan> {
     let accepted = Arc::new(Mutex::new(None));
     let contract = match contract(goal, parts, &accepted) {
         Ok(contract) => contract,
@@ -99,10 +107,11 @@ pub async fn plan_goal(goal: Goal<'_>, parts: &StepParts, stop: &Stop) -> Result
         permissions: template.permissions.clone(),
         folder: Folder::OfTemplate,
         limits,
-        journal: Arc::new(NoJournal),
+        journal: turns.journal,
         stop: stop.clone(),
         trace: parts.trace.as_ref().map(|trace| trace.call(CALL).agent()),
     });
+    planner.replay = Replay::of(turns.records);
     // Nobody watches it being written, so what breaks off is asked for again.
     planner.audience = Audience::Whole;
     let outcome = run(planner, Arc::clone(&parts.sink)).await.outcome;

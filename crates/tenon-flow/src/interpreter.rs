@@ -55,6 +55,17 @@ pub struct RunSpec {
     /// does not tell again. It counts.
     pub before: Spent,
     pub included: Option<Included>,
+    pub at_once: AtOnce,
+}
+
+/// How many steps are started at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtOnce {
+    /// As the document and the caller say.
+    #[default]
+    AsWritten,
+    /// Whatever can be, to look at what was done: how many ran side by side may have been different then.
+    Everything,
 }
 
 /// What an included workflow is given by the step that includes it.
@@ -116,6 +127,7 @@ impl RunSpec {
             limits: RunLimits::default(),
             before: Spent::default(),
             included: None,
+            at_once: AtOnce::AsWritten,
         }
     }
 
@@ -141,6 +153,7 @@ impl RunSpec {
                 iteration: request.iteration.clone(),
                 timed_outside: request.timed_outside,
             }),
+            at_once: self.at_once,
         }
     }
 
@@ -167,7 +180,16 @@ pub struct Interpreter {
     wall_time: Option<Deadline>,
     stopped: Option<StopReason>,
     spent: Spent,
+    /// Whether what was spent is held against what may be spent.
+    budgets: Budgets,
     outcome: Option<WorkflowOutcome>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Budgets {
+    Watched,
+    /// What had happened is told again. It was paid for, whatever may be paid for now.
+    OfThePast,
 }
 
 impl Interpreter {
@@ -180,7 +202,36 @@ impl Interpreter {
             timeout: None,
             wall_time: None,
             stopped: None,
+            budgets: Budgets::Watched,
             outcome: None,
+        }
+    }
+
+    /// From now on it is told what happened before the run was cut off, until [`Interpreter::present`].
+    pub fn recall(&mut self) {
+        self.budgets = Budgets::OfThePast;
+    }
+
+    /// Everything that had happened is told.
+    pub fn present(&mut self, at: Timestamp) -> Vec<Action> {
+        if self.budgets == Budgets::Watched {
+            return Vec::new();
+        }
+        self.budgets = Budgets::Watched;
+        let spec = self.spec.clone();
+        let mut actions = Vec::new();
+        let mut asks = Asks::new(&spec, at, &mut actions, Ends::of(self.stopped.as_ref()));
+        asks.exhausted = self.used_up();
+        self.after(asks);
+        actions
+    }
+
+    /// Whether more may be spent. What had happened before is told again whatever may be paid for now.
+    fn used_up(&self) -> Option<StepError> {
+        let is_over = self.graph.as_ref().is_some_and(Graph::is_over);
+        match self.budgets {
+            Budgets::Watched if !is_over => ending::used_up(&self.spec, &self.spent),
+            Budgets::Watched | Budgets::OfThePast => None,
         }
     }
 
@@ -199,12 +250,12 @@ impl Interpreter {
         if let Some(limit) = spec.limits.wall_time.map(TimeLimit::of_caller) {
             self.wall_time = Some(Deadline::start(spec.place.with_role(Role::Limit), limit, &mut asks));
         }
-        asks.exhausted = ending::used_up(&spec, &self.spent);
+        asks.exhausted = self.used_up();
         let (place, list) = (spec.place.clone(), StepList::top(spec.workflow.clone()));
         self.graph = Some(match asks.exhausted {
             Some(_) => Graph::unstarted(place, list, around(&spec)),
             None => {
-                let policy = Policy::of(options, spec.limits.max_concurrency);
+                let policy = Policy::of(options, spec.limits.max_concurrency, spec.at_once);
                 Graph::start(place, list, around(&spec), policy, &mut asks)
             }
         });
@@ -220,7 +271,7 @@ impl Interpreter {
         if let Some(output) = completion.outcome.output() {
             self.spent.add(&output.spent);
             // Known before anything else is started. A run that is being stopped ends for its first reason.
-            asks.exhausted = ending::used_up(&spec, &self.spent).filter(|_| self.stopped.is_none());
+            asks.exhausted = self.used_up().filter(|_| self.stopped.is_none());
         }
         if self.timeout.as_mut().is_some_and(|timeout| timeout.fires(completion)) {
             self.halt(StopReason::Timeout, &mut asks);
@@ -251,6 +302,7 @@ impl Interpreter {
         }
         let reason = match stopped {
             Stopped::Cancelled => StopReason::Cancelled,
+            Stopped::NotKept(message) => StopReason::NotKept(message.clone()),
             Stopped::Broken(message) => StopReason::Broken(message.clone()),
             Stopped::Suspended => {
                 // Nobody works, so nobody need be told to stop, and nothing of it is said to have ended.

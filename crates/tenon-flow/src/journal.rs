@@ -22,7 +22,7 @@ use tenon_core::Timestamp;
 use tokio::sync::watch;
 
 pub use approvals::{KeptQuestion, Reply, Settled};
-pub use error::JournalError;
+pub use error::{JournalError, Trouble};
 pub use runs::{Cancelling, Retention, RunState, RunSummary};
 
 use owner::Owner;
@@ -143,6 +143,8 @@ row_kinds! {
     Asked = "asked",
     /// A question was settled: who, when, how. The first stands.
     Resolved = "resolved",
+    /// A request that was paid for and is no turn of the step's agent.
+    Besides = "besides",
     /// A step is over and did not fail.
     Completed = "completed",
     /// A step is over and failed.
@@ -196,7 +198,7 @@ impl Journal {
         if let Some(writer) = self.inner.writer.get() {
             return Ok(writer);
         }
-        let writer = Writer::start(connect(&self.inner.path)?)?;
+        let writer = Writer::start(connect(&self.inner.path)?, &self.inner.path)?;
         // Whoever came first stays; the other thread ends with its sender.
         Ok(self.inner.writer.get_or_init(|| writer))
     }

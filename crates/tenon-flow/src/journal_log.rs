@@ -8,7 +8,9 @@ use tenon_core::{BoxFut, Models, Secrets, Timestamp};
 use tokio::sync::watch;
 
 use crate::journal::{Entry, JournalError, Lease, NewDocument, RowKind};
-use crate::past::{Due, Past, Scheduled, request_hash};
+use crate::paid::GivenUp;
+use crate::past::{Due, Past, Scheduled};
+use crate::same_request::request_hash;
 use crate::signal::{Signal, SignalJournal, Signals};
 use crate::step_log::{Begun, StepLog, Turns};
 use crate::turn_rows::TurnRows;
@@ -23,6 +25,8 @@ pub struct JournalLog {
     secrets: Secrets,
     root: Arc<LoadedWorkflow>,
     past: Past,
+    given_up: GivenUp,
+    models: Models,
     /// Why a turn could not be kept. A step that failed for it has not ended.
     broken: Arc<OnceLock<String>>,
 }
@@ -39,7 +43,15 @@ pub struct Resumed {
 impl JournalLog {
     /// A run that begins.
     pub fn new(lease: Arc<Lease>, root: Arc<LoadedWorkflow>, secrets: Secrets) -> JournalLog {
-        JournalLog { lease, secrets, root, past: Past::default(), broken: Arc::default() }
+        JournalLog {
+            lease,
+            secrets,
+            root,
+            past: Past::default(),
+            given_up: GivenUp::default(),
+            models: Models::default(),
+            broken: Arc::default(),
+        }
     }
 
     /// A run that goes on. What no longer holds is removed from the journal first.
@@ -57,9 +69,13 @@ impl JournalLog {
             payload,
         };
         let mut revision = past.settle(&models, &entry);
-        revision.document = document;
+        revision.document = document.map(|document| NewDocument {
+            document: secrets.hide(&document.document).into_owned(),
+            ..document
+        });
         lease.revise(revision).await?;
-        Ok(JournalLog { lease, secrets, root, past, broken: Arc::default() })
+        let given_up = past.given_up();
+        Ok(JournalLog { lease, secrets, root, past, given_up, models, broken: Arc::default() })
     }
 
     fn entry(&self, key: &StepKey, kind: RowKind, payload: &impl Serialize) -> Result<Entry, String> {
@@ -99,7 +115,8 @@ impl StepLog for JournalLog {
         let entry = match request {
             StepRequest::Sleep { ms } => match self.past.due.get(key) {
                 Some(due) => {
-                    let left = due.at.0.saturating_sub(Timestamp::now().0);
+                    // Never longer than it was to last: clocks go back, too.
+                    let left = due.at.0.saturating_sub(Timestamp::now().0).min((*ms).max(due.ms));
                     return Box::pin(async move { Ok(Begun { left_ms: Some(left), asked: None }) });
                 }
                 None => {
@@ -160,6 +177,14 @@ impl StepLog for JournalLog {
 
     fn dropped(&self) -> Vec<(StepKey, Spent)> {
         self.past.spent.clone()
+    }
+
+    fn given_up(&self, key: &StepKey) -> Option<Spent> {
+        self.given_up.by(key).copied()
+    }
+
+    fn paid_inside(&self, key: &StepKey) -> Spent {
+        self.past.paid_inside(key, &self.models)
     }
 
     fn signals(&self) -> Signals {

@@ -23,6 +23,7 @@ mod duration;
 mod event;
 mod fields;
 mod goal;
+mod goal_log;
 mod input_defaults;
 mod interpreter;
 mod isolation;
@@ -35,6 +36,7 @@ mod message_tools;
 mod node;
 mod notice;
 mod page;
+mod paid;
 mod parse;
 mod past;
 mod pinned;
@@ -48,6 +50,7 @@ mod retell;
 mod run;
 mod run_talk;
 mod run_view;
+mod same_request;
 mod shared;
 mod shared_memory;
 mod signal;
@@ -72,7 +75,8 @@ pub use cel::{
 pub use context_files::{ContextFile, FileContent, read_context_files};
 pub use coordinator::{Coordinated, Coordination};
 pub use declared_tools::{
-    ToolRefusal, UnusableTool, each_model, each_price, is_isolated, tool_refusal, unusable_tools,
+    ToolRefusal, UnusableTool, each_model, each_price, is_isolated, is_tool_of_steps, tool_refusal,
+    unusable_tools,
 };
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use document::{
@@ -89,16 +93,17 @@ pub use event::{
 };
 pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS, Object, Takes};
 pub use goal::{Goal, MAX_REPAIRS, NoPlan, PlannedWorkflow, plan_goal, plan_schema};
+pub use goal_log::{PlanLog, Stage};
 pub use input_defaults::with_defaults;
 pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
 pub use interpreter::{
-    Action, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, MoneyLimit, RunLimits,
-    RunSpec, WallTime,
+    Action, AtOnce, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, MoneyLimit,
+    RunLimits, RunSpec, WallTime,
 };
 pub use isolation::{Before, FolderTools, Kept, Uncommitted, WORKTREE, WorkIn, Worktree, Worktrees};
 pub use journal::{
     Cancelling, Entry, Journal, JournalError, KeptQuestion, Lease, NewDocument, NewRun, Reply, Retention,
-    Revision, Row, RowKind, RunState, RunSummary, Settled, StoredRun,
+    Revision, Row, RowKind, RunState, RunSummary, Settled, StoredRun, Trouble,
 };
 pub use journal_log::{JournalLog, Resumed};
 pub use load::{

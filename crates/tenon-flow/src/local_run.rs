@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use crate::approval_wait::{Busy, Desk, Waiting};
 use crate::interpreter::includes::{as_step, included};
 use crate::load::LoadedWorkflow;
-use crate::past::{add_to_steps, total};
+use crate::paid::{add_to_steps, total};
 use crate::step_log::Begun;
 use crate::{
     ApprovalRequest, Completion, DurableRun, Interpreter, NoLog, Notice, Question, Role, RunSpec, StepError,
@@ -93,6 +93,8 @@ struct LocalRun {
     began: Option<Timestamp>,
     /// What is going on now was going on before.
     time: Time,
+    /// What is to be started when the present begins: until then it is not known whether it may.
+    unstarted: Vec<(StepKey, StepRequest)>,
     /// Steps that started before and have not been seen to end: told when the present begins.
     earlier: Vec<Notice>,
     tasks: JoinSet<Result<(Completion, Option<Busy>), String>>,
@@ -132,6 +134,7 @@ impl LocalRun {
             asking,
             began: None,
             time,
+            unstarted: Vec::new(),
             earlier: Vec::new(),
             tasks: JoinSet::new(),
             cancels: BTreeMap::new(),
@@ -147,7 +150,7 @@ impl LocalRun {
         while let Some(joined) = self.tasks.try_join_next() {
             match joined {
                 Ok(Ok(completion)) => ended.push(completion),
-                Ok(Err(why)) => return Err(Stopped::Broken(why)),
+                Ok(Err(why)) => return Err(Stopped::NotKept(why)),
                 // Panics are caught in the task, and nobody aborts one.
                 Err(_) => {}
             }
@@ -166,7 +169,7 @@ impl LocalRun {
             self.stopping.remove(&completion.key);
         }
         if !lasting.is_empty() {
-            self.shared.log.ends(lasting).await.map_err(Stopped::Broken)?;
+            self.shared.log.ends(lasting).await.map_err(Stopped::NotKept)?;
         }
         self.kept.extend(ended);
         Ok(())
@@ -175,13 +178,44 @@ impl LocalRun {
     /// Nothing but questions is left: the run is set aside, unless an answer has come just now.
     async fn rest(&mut self, waiting: BTreeSet<StepKey>) -> Result<(), Stopped> {
         let Some(approvals) = self.shared.log.approvals() else { return Ok(()) };
-        match approvals.suspend(waiting.into_iter().collect()).await.map_err(Stopped::Broken)? {
+        match approvals.suspend(waiting.into_iter().collect()).await.map_err(Stopped::NotKept)? {
             Suspending::Done => Err(Stopped::Suspended),
             Suspending::Answered => {
                 self.shared.desk.look_again();
                 Ok(())
             }
         }
+    }
+
+    fn start_now(&mut self, key: StepKey, request: StepRequest) {
+        let cancel = Cancel::new();
+        self.cancels.insert(key.clone(), cancel.clone());
+        let Shared { runner, log, desk, .. } = &self.shared;
+        let begins = log.begins(&key, &request);
+        let mut busy = LocalRun::is_work(&key, &request).then(|| desk.busy());
+        let work = match request {
+            StepRequest::Agent(request) => {
+                let (runner, key, turns) = (runner.clone(), key.clone(), log.turns(&key));
+                let until = cancel.clone();
+                let work = async move { runner.run(key, *request, turns, cancel).await };
+                Work::Step(Box::pin(within_grace(until, work)))
+            }
+            StepRequest::Sleep { ms } => Work::Sleep { ms, cancel },
+            // Its own steps have the grace.
+            StepRequest::SubWorkflow(request) => {
+                Work::Inner(self.sub_workflow(key.clone(), request, cancel, busy.take()))
+            }
+            StepRequest::Approval(request) => Work::Question(self.waiting(key.clone(), cancel), request),
+        };
+        self.tasks.spawn(async move {
+            let begun = begins.await?;
+            let work = AssertUnwindSafe(work.carry_out(begun, busy)).catch_unwind().await;
+            let (outcome, busy) = work.unwrap_or_else(|panic| {
+                let message = format!("panic in step `{}`{}", key.step_id(), said(&*panic));
+                Ok((failed(StepErrorClass::Internal, message), None))
+            })?;
+            Ok((Completion { key, at: Timestamp::now(), outcome }, busy))
+        });
     }
 
     /// A future of its own type, or the type of a workflow inside a workflow would contain itself.
@@ -256,41 +290,26 @@ impl DurableRun for LocalRun {
             self.again.insert(place, completion);
             return;
         }
-        let cancel = Cancel::new();
-        self.cancels.insert(key.clone(), cancel.clone());
-        let Shared { runner, log, desk, .. } = &self.shared;
-        let begins = log.begins(&key, &request);
-        let mut busy = LocalRun::is_work(&key, &request).then(|| desk.busy());
-        let work = match request {
-            StepRequest::Agent(request) => {
-                let (runner, key, turns) = (runner.clone(), key.clone(), log.turns(&key));
-                let until = cancel.clone();
-                let work = async move { runner.run(key, *request, turns, cancel).await };
-                Work::Step(Box::pin(within_grace(until, work)))
-            }
-            StepRequest::Sleep { ms } => Work::Sleep { ms, cancel },
-            // Its own steps have the grace.
-            StepRequest::SubWorkflow(request) => {
-                Work::Inner(self.sub_workflow(key.clone(), request, cancel, busy.take()))
-            }
-            StepRequest::Approval(request) => Work::Question(self.waiting(key.clone(), cancel), request),
-        };
-        self.tasks.spawn(async move {
-            let begun = begins.await?;
-            let work = AssertUnwindSafe(work.carry_out(begun, busy)).catch_unwind().await;
-            let (outcome, busy) = work.unwrap_or_else(|panic| {
-                let message = format!("panic in step `{}`{}", key.step_id(), said(&*panic));
-                Ok((failed(StepErrorClass::Internal, message), None))
-            })?;
-            Ok((Completion { key, at: Timestamp::now(), outcome }, busy))
-        });
+        match self.time {
+            Time::Before => self.unstarted.push((key, request)),
+            Time::Now => self.start_now(key, request),
+        }
     }
 
     fn cancel(&mut self, key: &StepKey) {
-        if let Some(cancel) = self.cancels.get(key) {
+        if let Some(at) = self.unstarted.iter().position(|(unstarted, _)| unstarted == key) {
+            let (key, _) = self.unstarted.remove(at);
+            let spent = self.shared.log.paid_inside(&key);
+            let outcome = StepOutcome::Cancelled(StepOutput { spent, ..StepOutput::default() });
+            self.kept.push_back((Completion { key, at: Timestamp::now(), outcome }, None));
+        } else if let Some(cancel) = self.cancels.get(key) {
             cancel.cancel();
             self.stopping.insert(key.clone(), self.shared.desk.busy());
         }
+    }
+
+    fn recalls(&self) -> bool {
+        self.time == Time::Before && (self.began.is_none() || !self.again.is_empty())
     }
 
     async fn next(&mut self) -> Result<Option<Completion>, Stopped> {
@@ -300,6 +319,9 @@ impl DurableRun for LocalRun {
                 return Ok(Some(completion));
             }
             self.time = Time::Now;
+            for (key, request) in std::mem::take(&mut self.unstarted) {
+                self.start_now(key, request);
+            }
             for notice in std::mem::take(&mut self.earlier) {
                 self.shared.runner.tell(notice);
             }
@@ -323,7 +345,7 @@ impl DurableRun for LocalRun {
                 joined = self.tasks.join_next() => match joined {
                     None => return Ok(None),
                     Some(Ok(Ok(completion))) => self.keep(completion).await?,
-                    Some(Ok(Err(why))) => return Err(Stopped::Broken(why)),
+                    Some(Ok(Err(why))) => return Err(Stopped::NotKept(why)),
                     // Panics are caught in the task, and nobody aborts one.
                     Some(Err(_)) => {}
                 },
@@ -344,6 +366,16 @@ impl DurableRun for LocalRun {
     }
 
     fn tell(&mut self, notice: Notice) {
+        let notice = match notice {
+            // What it cost to have given up before was paid for this step.
+            Notice::Ended { key, agent, mut record } => {
+                if let Some(spent) = self.shared.log.given_up(&key) {
+                    Arc::make_mut(&mut record).spent.add(&spent);
+                }
+                Notice::Ended { key, agent, record }
+            }
+            other => other,
+        };
         if self.time == Time::Now {
             return self.shared.runner.tell(notice);
         }

@@ -162,6 +162,7 @@ pub fn says_nothing_of_the_run(class: StepErrorClass) -> bool {
             | StepErrorClass::LoopExhausted
             | StepErrorClass::Isolation
             | StepErrorClass::Denied
+            | StepErrorClass::Journal
     )
 }
 

@@ -10,17 +10,18 @@ mod questions;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
-use tenon_core::{Cost, Models, Timestamp, TurnRecord, Usage};
+use tenon_core::{Models, Timestamp, TurnRecord};
 
+use crate::coordinator;
 use crate::journal::{Entry, JournalError, Revision, RowKind, RunState, StoredRun};
-use crate::retell::{Listener, retell};
+use crate::paid::{GivenUp, add_to_steps, beyond, cost_of, inside, spent_by, total};
+use crate::retell::{Counts, Listener, retell};
+use crate::same_request::Same;
 use crate::signal::Signal;
 use crate::{
-    Completion, JsonText, LoadedWorkflow, Notice, Question, Resolution, Role, RunLimits, RunSpec, Segment,
-    Spent, StepErrorClass, StepKey, StepOutcome, StepRequest, WorkflowOutcome, WorkflowStatus, included,
-    turn_rows,
+    AtOnce, Completion, Coordinated, JsonText, Notice, Question, Resolution, Role, RunSpec, Segment, Spent,
+    StepErrorClass, StepKey, StepOutcome, StepRequest, WorkflowOutcome, WorkflowStatus, turn_rows,
 };
 
 /// What happened before.
@@ -156,7 +157,12 @@ impl Past {
                 RowKind::Spent => past.spent.push((key, read(&entry.payload).map_err(damaged)?)),
                 _ => {
                     let completion: Completion = read(&entry.payload).map_err(damaged)?;
-                    past.ended.insert(key, (row.seq, completion));
+                    // What it cost to make the document is no step's.
+                    if key.role() == Role::Plan && entry.kind == RowKind::Completed {
+                        past.spent.push((key, spent_by(&completion)));
+                    } else {
+                        past.ended.insert(key, (row.seq, completion));
+                    }
                 }
             }
         }
@@ -173,26 +179,74 @@ impl Past {
     }
 
     pub(crate) fn completed_steps(&self) -> HashSet<String> {
-        let done = |(_, (_, completion)): &(&StepKey, &(u64, Completion))| {
-            matches!(completion.outcome, StepOutcome::Completed(_))
+        let done = |(key, (_, completion)): &(&StepKey, &(u64, Completion))| {
+            is_of_step(key) && matches!(completion.outcome, StepOutcome::Completed(_))
         };
         self.ended.iter().filter(done).map(|(key, _)| key.step_id()).collect()
     }
 
     /// How many steps need not be run again.
     pub fn completed(&self) -> usize {
-        let done =
-            |(_, completion): &&(u64, Completion)| matches!(completion.outcome, StepOutcome::Completed(_));
-        self.ended.values().filter(done).count()
+        let parents = self.parents();
+        let steps = self.ended.iter().filter(|(key, (_, completion))| {
+            is_of_step(key)
+                && !parents.contains(key.segments())
+                && matches!(completion.outcome, StepOutcome::Completed(_))
+        });
+        steps.map(|(key, _)| key.step_id()).collect::<HashSet<String>>().len()
+    }
+
+    /// Steps that go on where they were cut off, with turns that are not asked for again.
+    pub fn cut_off(&self) -> Vec<String> {
+        let under_way = self.turns.iter().filter(|(key, turns)| {
+            let is_open = !self.ended.contains_key(*key) && !self.forgotten.contains_key(*key);
+            is_of_step(key) && is_open && has_answers(turns)
+        });
+        under_way.map(|(key, _)| key.step_id()).collect::<BTreeSet<String>>().into_iter().collect()
+    }
+
+    /// What the coordinator came to, if there was one.
+    pub(crate) fn coordinated(&self, run_id: &str) -> Option<Coordinated> {
+        let turns = self.turns.get(&coordinator::key(run_id))?;
+        let summary = self.signals.iter().rev().find_map(|signal| match signal {
+            Signal::Finalized { summary } => Some(summary.clone()),
+            _ => None,
+        });
+        let paid = self.signals.iter().rev().find_map(|signal| match signal {
+            Signal::CoordinatorPaid { spent } => Some(*spent),
+            _ => None,
+        });
+        let spent = paid.unwrap_or_else(|| cost_of(turns, &Models::default()));
+        Some(Coordinated { summary, spent })
+    }
+
+    /// What attempts had cost that were given up, by step.
+    pub(crate) fn given_up(&self) -> GivenUp {
+        GivenUp::of(&self.spent)
+    }
+
+    /// What has been paid for inside what has not ended.
+    pub(crate) fn paid_inside(&self, key: &StepKey, models: &Models) -> Spent {
+        inside(self, key, models)
     }
 
     /// The outcome of a run all of whose steps have ended.
     pub fn outcome(&self, spec: &RunSpec) -> Option<WorkflowOutcome> {
         let mut spec = spec.clone();
         spec.before = total(&self.spent);
-        let mut outcome = retell(&spec, self, &mut Everything)?;
+        let outcome = retell(&spec, self, &mut Everything)?;
+        Some(self.with_the_rest(outcome, &spec))
+    }
+
+    /// With what no step tells: the coordinator, and what was given up.
+    pub(crate) fn with_the_rest(&self, mut outcome: WorkflowOutcome, spec: &RunSpec) -> WorkflowOutcome {
         add_to_steps(&mut outcome, &self.spent);
-        Some(outcome)
+        let run_id = spec.place.segments().first().map(Segment::id).unwrap_or_default();
+        if let Some(coordinated) = self.coordinated(run_id) {
+            outcome.spent.add(&coordinated.spent);
+            outcome.coordinator = Some(coordinated);
+        }
+        outcome
     }
 
     /// Keeps what another document asks for in the same words. What is left is run again, if it is run at all.
@@ -200,20 +254,19 @@ impl Past {
         let root = Arc::clone(&spec.workflow);
         let mut spec = spec.clone();
         // Whatever could have been started is looked at, however many are started at a time.
-        spec.limits = RunLimits { max_concurrency: Some(u32::MAX), ..RunLimits::default() };
-        Arc::make_mut(&mut spec.workflow).workflow.options.max_concurrency = None;
+        spec.at_once = AtOnce::Everything;
         spec.before = total(&self.spent);
-        let mut same = Same { past: self, root: &root, keys: HashSet::new() };
+        let mut same = Same::new(self, &root);
         retell(&spec, self, &mut same);
-        let kept = same.keys;
+        let kept = same.into_keys();
         let known: BTreeSet<StepKey> = self
             .ended
             .keys()
             .chain(self.asked.keys())
             .chain(self.due.keys())
             .chain(self.turns.keys())
-            // The coordinator hears of any document.
-            .filter(|key| !kept.contains(*key) && key.role() != Role::Coordinator)
+            // The coordinator hears of any document, and the plan was one.
+            .filter(|key| !kept.contains(*key) && !matches!(key.role(), Role::Coordinator | Role::Plan))
             .filter(|key| !self.forgotten.contains_key(*key))
             .cloned()
             .collect();
@@ -222,7 +275,7 @@ impl Past {
         for key in known {
             let ended = self.ended.remove(&key).map(|(_, completion)| completion);
             let is_work = matches!(key.role(), Role::Work | Role::Judge) && !parents.contains(key.segments());
-            let turns = self.turns.get(&key);
+            let turns = self.turns.get(&key).filter(|turns| has_answers(turns));
             if is_work && (ended.is_some() || turns.is_some()) {
                 let step_id = key.step_id();
                 let entry = again.entry(step_id.clone()).or_insert(Again {
@@ -276,6 +329,7 @@ impl Past {
                 (Role::Limit, _) => true,
                 _ if !was_over => false,
                 (Role::Work, outcome) if self.questions.contains_key(key) => self.is_asked_anew(key, outcome),
+                (Role::Plan, _) => true,
                 (Role::Work, StepOutcome::Failed { .. }) => !succeeded.contains(&any_attempt(key)),
                 (Role::Work | Role::Judge, StepOutcome::Cancelled(_)) => true,
                 (Role::Timeout, _) => true,
@@ -290,7 +344,8 @@ impl Past {
                 _ => false,
             };
             // A question is asked anew, with all the time it has.
-            if own_doing || key.role() != Role::Work || self.questions.contains_key(&key) {
+            let is_kept = matches!(key.role(), Role::Work | Role::Plan) && !self.questions.contains_key(&key);
+            if own_doing || !is_kept {
                 self.forget(key, Some(completion));
             } else {
                 self.reopened.insert(key, completion);
@@ -325,7 +380,7 @@ impl Past {
         let mut lost: Vec<(StepKey, Spent)> = Vec::new();
         for (key, completion) in &self.forgotten {
             let spent = match (completion, self.turns.get(key)) {
-                _ if parents.contains(key.segments()) => continue,
+                _ if is_of_step(key) && parents.contains(key.segments()) => continue,
                 (Some(completion), _) => spent_by(completion),
                 (None, Some(turns)) => cost_of(turns, models),
                 (None, None) => continue,
@@ -335,7 +390,7 @@ impl Past {
         for (key, completion) in &self.reopened {
             // Its turns are counted when they are gone through again; what others did for it is not among them.
             let turns = self.turns.get(key).map(|turns| cost_of(turns, models)).unwrap_or_default();
-            if !parents.contains(key.segments()) {
+            if key.role() == Role::Plan || !parents.contains(key.segments()) {
                 lost.push((key.clone(), beyond(&spent_by(completion), &turns)));
             }
         }
@@ -362,7 +417,7 @@ impl Past {
     }
 
     /// Steps inside which there are steps: what they cost is what those cost.
-    fn parents(&self) -> HashSet<Vec<Segment>> {
+    pub(crate) fn parents(&self) -> HashSet<Vec<Segment>> {
         let keys = self.asked.keys().chain(self.ended.keys()).chain(self.forgotten.keys());
         keys.flat_map(|key| {
             let segments = key.segments();
@@ -372,108 +427,25 @@ impl Past {
     }
 }
 
-/// What is asked for, as far as the answer may depend on it.
-pub(crate) fn request_hash(root: &Arc<LoadedWorkflow>, request: &StepRequest) -> String {
-    let agent = match request {
-        StepRequest::Agent(request) => included(root, &request.agent.document)
-            .zip(request.agent.name.as_deref())
-            .and_then(|(document, name)| document.agents.get(name).cloned())
-            .map(|agent| serde_json::to_string(&agent.spec).unwrap_or_default()),
-        StepRequest::SubWorkflow(request) => {
-            included(root, &request.document).map(|document| document.hash.clone())
-        }
-        StepRequest::Sleep { .. } | StepRequest::Approval(_) => None,
-    };
-    let text = serde_json::to_string(&(request, agent)).unwrap_or_default();
-    digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Every ending counts.
 struct Everything;
 
 impl Listener for Everything {
-    fn asked(&mut self, _key: &StepKey, _request: &StepRequest) -> bool {
-        true
+    fn asked(&mut self, _key: &StepKey, _request: &StepRequest) -> Counts {
+        Counts::Yes
     }
 
     fn told(&mut self, _notice: &Notice, _at: Timestamp) {}
 }
 
-/// Endings count where the same is asked.
-struct Same<'a> {
-    past: &'a Past,
-    root: &'a Arc<LoadedWorkflow>,
-    keys: HashSet<StepKey>,
+/// Whether anything was paid for.
+fn has_answers(turns: &[TurnRecord]) -> bool {
+    turns.iter().any(|turn| matches!(turn, TurnRecord::ModelTurn { .. } | TurnRecord::Besides { .. }))
 }
 
-impl Listener for Same<'_> {
-    fn asked(&mut self, key: &StepKey, request: &StepRequest) -> bool {
-        let same = match request {
-            StepRequest::Sleep { ms } => self.past.due.get(key).is_some_and(|due| due.ms == *ms),
-            _ => self.past.asked.get(key).is_some_and(|asked| *asked == request_hash(self.root, request)),
-        };
-        if same {
-            self.keys.insert(key.clone());
-        }
-        same
-    }
-
-    fn told(&mut self, _notice: &Notice, _at: Timestamp) {}
-
-    /// What is inside one that is kept is kept.
-    fn looks_inside(&self) -> bool {
-        true
-    }
-}
-
-/// Adds what is no longer part of a step to what it cost: it was paid for.
-pub(crate) fn add_to_steps(outcome: &mut WorkflowOutcome, dropped: &[(StepKey, Spent)]) {
-    for (key, spent) in dropped {
-        let id = key.segments().get(1).map(Segment::id);
-        if let Some((_, record)) = outcome.steps.iter_mut().find(|(step, _)| Some(step.as_str()) == id) {
-            Arc::make_mut(record).spent.add(spent);
-        }
-    }
-}
-
-pub(crate) fn total(dropped: &[(StepKey, Spent)]) -> Spent {
-    let mut total = Spent::default();
-    dropped.iter().for_each(|(_, spent)| total.add(spent));
-    total
-}
-
-pub(crate) fn spent_by(completion: &Completion) -> Spent {
-    completion.outcome.output().map(|output| output.spent).unwrap_or_default()
-}
-
-/// What turns cost, by today's prices.
-pub(crate) fn cost_of(turns: &[TurnRecord], models: &Models) -> Spent {
-    let mut spent = Spent::default();
-    for turn in turns {
-        let TurnRecord::ModelTurn { model, usage, .. } = turn else { continue };
-        let told = (*usage != Usage::default()).then_some(*usage);
-        let cost = Cost::of(models.price(model), told);
-        spent.add(&Spent { usage: *usage, cost_usd: cost.usd(), turns: 1 });
-    }
-    spent
-}
-
-/// What is in `whole` and not in `part`.
-fn beyond(whole: &Spent, part: &Spent) -> Spent {
-    let (left, right) = (whole.usage, part.usage);
-    let usage = Usage {
-        input: left.input.saturating_sub(right.input),
-        output: left.output.saturating_sub(right.output),
-        cache_read: left.cache_read.saturating_sub(right.cache_read),
-        cache_write: left.cache_write.saturating_sub(right.cache_write),
-        reasoning: left.reasoning.saturating_sub(right.reasoning),
-        total: left.total.saturating_sub(right.total),
-    };
-    if usage == Usage::default() {
-        return Spent::default();
-    }
-    let cost_usd = whole.cost_usd.zip(part.cost_usd).map(|(whole, part)| (whole - part).max(0.0));
-    Spent { usage, cost_usd, turns: whole.turns.saturating_sub(part.turns) }
+/// Whether it is a step's own work, or its judge's.
+fn is_of_step(key: &StepKey) -> bool {
+    matches!(key.role(), Role::Work | Role::Judge)
 }
 
 /// The way to a step, whichever attempt.

@@ -28,6 +28,11 @@ pub trait DurableRun: Send {
     /// The time, journaled: a replay is told the same.
     fn now(&mut self) -> impl Future<Output = Timestamp> + Send;
 
+    /// Whether what is told next happened before the run was cut off.
+    fn recalls(&self) -> bool {
+        false
+    }
+
     /// What somebody who watches wants to know. It changes nothing; a port that replays drops what was told before.
     fn tell(&mut self, notice: Notice);
 }
@@ -240,6 +245,9 @@ pub enum Stopped {
     #[error("the run was suspended")]
     Suspended,
     /// The journal cannot keep what happens any longer.
+    #[error("{0}")]
+    NotKept(String),
+    /// The journal has lost something.
     #[error("{0}")]
     Broken(String),
 }

@@ -248,10 +248,12 @@ pub enum StepErrorClass {
     Isolation,
     /// A person said no, or nobody said yes in time.
     Denied,
+    /// What happens can no longer be kept.
+    Journal,
 }
 
 impl StepErrorClass {
-    pub const ALL: [StepErrorClass; 26] = [
+    pub const ALL: [StepErrorClass; 27] = [
         StepErrorClass::Usage,
         StepErrorClass::Auth,
         StepErrorClass::Input,
@@ -278,6 +280,7 @@ impl StepErrorClass {
         StepErrorClass::Include,
         StepErrorClass::Isolation,
         StepErrorClass::Denied,
+        StepErrorClass::Journal,
     ];
 
     /// Programs match on these names.
@@ -309,6 +312,7 @@ impl StepErrorClass {
             StepErrorClass::Include => "include",
             StepErrorClass::Isolation => "isolation",
             StepErrorClass::Denied => "denied",
+            StepErrorClass::Journal => "journal",
         }
     }
 }

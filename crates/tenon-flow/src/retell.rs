@@ -1,7 +1,7 @@
 //! A run gone through once more by what its journal knows, without doing anything: the interpreter is a pure function of
 //! what has happened, so it says again what it said then.
 //!
-//! Who looks at a run (`run_view.rs`) and who finds out what another document would change (`past.rs`) listen.
+//! Who looks at a run (`run_view.rs`) and who finds out what another document would change (`same_request.rs`) listen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,18 @@ use crate::{
 
 pub(crate) trait Listener {
     /// Something is asked for. Whether its ending, if one is known, is the answer.
-    fn asked(&mut self, key: &StepKey, request: &StepRequest) -> bool;
+    fn asked(&mut self, key: &StepKey, request: &StepRequest) -> Counts;
+
+    /// The same, after what went on inside was told, for an included workflow whose inside decides.
+    fn went_inside(
+        &mut self,
+        _key: &StepKey,
+        _step_id: &str,
+        _outcome: Option<&WorkflowOutcome>,
+        _known: Option<&Completion>,
+    ) -> bool {
+        true
+    }
 
     /// Said when the time was this.
     fn told(&mut self, notice: &Notice, at: Timestamp);
@@ -25,6 +36,14 @@ pub(crate) trait Listener {
     fn looks_inside(&self) -> bool {
         false
     }
+}
+
+/// Whether an ending that is known is an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counts {
+    Yes,
+    No,
+    InsideDecides,
 }
 
 /// The outcome, if the run came to one.
@@ -48,12 +67,22 @@ fn one(
         for action in actions {
             match action {
                 Action::Start { key, request } => {
-                    let counts = listener.asked(&key, &request);
-                    let known = past.ended.get(&key).filter(|_| counts);
+                    let known = past.ended.get(&key);
+                    let verdict = listener.asked(&key, &request);
+                    let counts = match (verdict, &request) {
+                        (Counts::InsideDecides, StepRequest::SubWorkflow(sub)) => {
+                            let outcome = inside(&spec, root, key.clone(), &request, past, listener);
+                            let known = known.map(|(_, completion)| completion);
+                            listener.went_inside(&key, &sub.step_id, outcome.as_ref(), known)
+                        }
+                        (Counts::No, _) => false,
+                        (Counts::Yes | Counts::InsideDecides, _) => true,
+                    };
+                    let known = known.filter(|_| counts);
                     if let Some((place, completion)) = known {
                         ended.insert(*place, completion);
                     }
-                    if known.is_none() || listener.looks_inside() {
+                    if verdict != Counts::InsideDecides && (known.is_none() || listener.looks_inside()) {
                         begun.push((key, request));
                     }
                 }
@@ -79,10 +108,8 @@ fn inside(
     request: &StepRequest,
     past: &Past,
     listener: &mut dyn Listener,
-) {
-    if let StepRequest::SubWorkflow(request) = request
-        && let Some(workflow) = included(root, &request.document)
-    {
-        one(spec.included(workflow, key, request), root, past, listener);
-    }
+) -> Option<WorkflowOutcome> {
+    let StepRequest::SubWorkflow(request) = request else { return None };
+    let workflow = included(root, &request.document)?;
+    one(spec.included(workflow, key, request), root, past, listener)
 }

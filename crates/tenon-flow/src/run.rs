@@ -10,15 +10,16 @@ use std::sync::Arc;
 
 use tenon_agent::{AgentTemplate, Audience, Background, Limits, Lineage, NamedModel, OwnTools, Stop};
 use tenon_core::{
-    Budget, Cancel, Failure, Id, IdSource, ModelClient, Models, NoBudget, NoClient, NoSink, Reasoning,
-    RunInfo, SandboxState, Timestamp, Tool,
+    Budget, Cancel, Failure, Id, IdSource, ModelClient, Models, NoBudget, NoClient, NoJournal, NoSink,
+    Reasoning, RunInfo, SandboxState, Timestamp, Tool,
 };
 use tenon_tools::{Hooks, PermissionOptions, Permissions, Registry, RuleError, TakenName};
 
 use crate::agent_step::as_step_error;
 use crate::event::{FlowEmitter, FlowEventData, NoFlowSink, PlanReady, SCHEMA_VERSION, WorkflowStart};
+use crate::paid::GivenUp;
 use crate::past::Past;
-use crate::retell::{Listener, retell};
+use crate::retell::{Counts, Listener, retell};
 use crate::traced::Traced;
 use crate::{
     AgentSteps, Coordination, FlowSink, JsonText, LoadedWorkflow, ModelWish, NoLog, Notice, Report,
@@ -75,24 +76,30 @@ pub async fn run(
 pub fn show_again(spec: &RunSpec, past: &Past, events: &FlowEmitter) -> Option<WorkflowOutcome> {
     let outcome = past.outcome(spec)?;
     begin(&spec.workflow, events, true);
-    retell(spec, past, &mut ToldAgain(events));
+    retell(spec, past, &mut ToldAgain { events, given_up: past.given_up() });
     events.emit(FlowEventData::WorkflowEnd(Arc::new(Report::new(events.run_id(), &outcome))));
     Some(outcome)
 }
 
-struct ToldAgain<'a>(&'a FlowEmitter);
+struct ToldAgain<'a> {
+    events: &'a FlowEmitter,
+    given_up: GivenUp,
+}
 
 impl Listener for ToldAgain<'_> {
-    fn asked(&mut self, _key: &StepKey, _request: &StepRequest) -> bool {
-        true
+    fn asked(&mut self, _key: &StepKey, _request: &StepRequest) -> Counts {
+        Counts::Yes
     }
 
     fn told(&mut self, notice: &Notice, _at: Timestamp) {
         match notice.clone() {
-            Notice::Ended { key, agent, record } => {
-                step_events::tell(self.0, Notice::Restored { key, agent, record });
+            Notice::Ended { key, agent, mut record } => {
+                if let Some(spent) = self.given_up.by(&key) {
+                    Arc::make_mut(&mut record).spent.add(spent);
+                }
+                step_events::tell(self.events, Notice::Restored { key, agent, record });
             }
-            not_run @ Notice::NotRun { .. } => step_events::tell(self.0, not_run),
+            not_run @ Notice::NotRun { .. } => step_events::tell(self.events, not_run),
             _ => {}
         }
     }
@@ -353,6 +360,7 @@ fn plain_template(
         lineage: Lineage::default(),
         background: Background::plain(Arc::clone(&ids)),
         terminal_tool: None,
+        journal: Arc::new(NoJournal),
         ids,
     }
 }

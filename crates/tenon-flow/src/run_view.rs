@@ -14,23 +14,24 @@
 //! out unless asked for them. Errors and names are not.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use tenon_core::{Origin, Timestamp, TurnRecord, Usage};
 
 use crate::addressee::around as around_id;
+use crate::goal_log::{self, Stage};
 use crate::journal::{JournalError, KeptQuestion, RowKind, RunState, StoredRun};
-use crate::past::{Past, add_to_steps, spent_by, total};
-use crate::retell::{Listener, retell};
+use crate::paid::{Place, around, of_loop, plain, spent_by, total};
+use crate::past::Past;
+use crate::retell::{Counts, Listener, retell};
 use crate::run_talk::TalkView;
 use crate::{
-    Given, LoadOptions, LoadedWorkflow, Notice, Pinned, Role, RunLimits, RunSpec, Segment, Spent, Started,
-    StepError, StepKey, StepKind, StepOutcome, StepRecord, StepRequest, StepStatus, WorkflowOutcome,
-    load_pinned, turn_rows,
+    AtOnce, Given, LoadError, LoadOptions, LoadedWorkflow, Notice, Pinned, Role, RunLimits, RunSpec, Segment,
+    Spent, Started, StepError, StepKey, StepKind, StepOutcome, StepRecord, StepRequest, StepStatus,
+    WorkflowOutcome, load_pinned, load_text, turn_rows,
 };
 
-/// Where a step stands, whichever attempt, or its judge.
-type Place = (Vec<Segment>, Role);
 type AttemptsByPlace = BTreeMap<Place, Vec<AttemptView>>;
 
 /// A run.
@@ -45,7 +46,10 @@ pub struct RunView {
     /// The folder it works in.
     pub cwd: String,
     pub given: Given,
+    /// While it is being planned, one with the one step `plan`.
     pub document: Arc<LoadedWorkflow>,
+    /// How the document came about, if a model made it for this run.
+    pub planning: Option<AttemptView>,
     pub steps: Vec<RunStep>,
     /// What its agents told each other.
     pub talk: TalkView,
@@ -150,11 +154,18 @@ impl RunView {
         let run = &stored.run;
         let damaged = |why: String| JournalError::Damaged { id: run.id.clone(), seq: 0, why };
         let given = Given::of(stored)?;
-        let pinned = Pinned::from_json(&run.document).map_err(|error| damaged(error.to_string()))?;
-        let options = LoadOptions::default();
-        let document = Arc::new(load_pinned(&pinned, &options).map_err(|error| damaged(error.to_string()))?);
         let past = Past::read(stored)?;
         let mut attempts = attempts(stored, &past)?;
+        let stage = Stage::of(stored);
+        let planning = planning(&run.id, &mut attempts, &past, stage);
+        let document = match stage {
+            Stage::Planning => being_planned(),
+            Stage::Planned | Stage::Begun => {
+                let pinned = Pinned::from_json(&run.document).map_err(|error| damaged(error.to_string()))?;
+                load_pinned(&pinned, &LoadOptions::default())
+            }
+        };
+        let document = Arc::new(document.map_err(|error| damaged(error.to_string()))?);
         let coordinator = (vec![Segment::new(&run.id)], Role::Coordinator);
         let coordinator = attempts.remove(&coordinator).and_then(|mut attempts| attempts.pop());
         let talk = TalkView::of(stored, &document, coordinator)?;
@@ -162,15 +173,28 @@ impl RunView {
         spec.limits = RunLimits { max_concurrency: Some(u32::MAX), ..RunLimits::default() };
         spec.before = total(&past.spent);
         let mut seen = Seen { known: known(stored), ..Seen::default() };
-        let mut outcome = retell(&spec, &past, &mut seen);
-        if let Some(outcome) = &mut outcome {
-            add_to_steps(outcome, &past.spent);
+        let outcome = retell(&spec, &past, &mut seen).map(|outcome| past.with_the_rest(outcome, &spec));
+        if outcome.is_none() {
+            // How many ran side by side may have been more than are allowed now.
+            spec.at_once = AtOnce::Everything;
+            seen = Seen { known: seen.known, ..Seen::default() };
+            retell(&spec, &past, &mut seen);
         }
         let mut spent = total(&past.spent);
         attempts.values().flatten().for_each(|attempt| spent.add(&attempt.spent));
         talk.coordinator.iter().for_each(|coordinator| spent.add(&coordinator.spent));
         let mut steps = seen.into_steps(stored.state, attempts, &past.spent);
         waiting(&document, &run.id, &mut steps);
+        if let (Stage::Planning, Some(planning), [step]) = (stage, &planning, steps.as_mut_slice()) {
+            spent.add(&planning.spent);
+            step.status = match (&planning.error, stored.state) {
+                (Some(_), _) => ViewStatus::Ended(StepStatus::Failed),
+                (None, RunState::Running) => ViewStatus::Running,
+                (None, RunState::Interrupted | RunState::Ended(_)) => ViewStatus::Unfinished,
+            };
+            (step.started, step.ended, step.spent) = (Some(planning.started), planning.ended, planning.spent);
+            step.attempts = vec![planning.clone()];
+        }
         group(&mut steps);
         let questions = past.all_questions();
         suspended(&questions, stored.state, &mut steps);
@@ -183,6 +207,7 @@ impl RunView {
             cwd: run.cwd.clone(),
             given,
             document,
+            planning,
             steps,
             talk,
             spent,
@@ -214,6 +239,23 @@ impl RunStep {
     }
 }
 
+/// Takes the planner's turns out of what steps did.
+fn planning(run_id: &str, attempts: &mut AttemptsByPlace, past: &Past, stage: Stage) -> Option<AttemptView> {
+    let key = goal_log::key(run_id);
+    let mut planning = attempts.remove(&(plain(key.segments()), Role::Plan))?.pop()?;
+    let whole = past.spent.iter().rfind(|(other, _)| *other == key).filter(|_| stage != Stage::Planning);
+    if let Some((_, spent)) = whole {
+        planning.spent = *spent;
+    }
+    Some(planning)
+}
+
+/// What stands for the document of a run that has none yet.
+fn being_planned() -> Result<LoadedWorkflow, LoadError> {
+    let text = "name: goal\nsteps:\n  - { id: plan, instructions: Plan. }\n";
+    load_text(text, Path::new("goal.yaml"), Path::new("/"), &LoadOptions::default())
+}
+
 /// Every place of which there is a row, and everything around it.
 fn known(stored: &StoredRun) -> HashSet<Vec<Segment>> {
     let keys = stored.rows.iter().filter_map(|row| row.entry.key.parse::<StepKey>().ok());
@@ -222,37 +264,6 @@ fn known(stored: &StoredRun) -> HashSet<Vec<Segment>> {
         (1..=segments.len()).map(|upto| plain(&segments[..upto])).collect::<Vec<_>>()
     })
     .collect()
-}
-
-/// The way to a step without attempts; a round or an item of a loop also stands for the loop.
-fn plain(segments: &[Segment]) -> Vec<Segment> {
-    segments.iter().map(|segment| segment.clone().attempt(1)).collect()
-}
-
-fn of_loop(segments: &[Segment]) -> Vec<Segment> {
-    let mut segments = plain(segments);
-    if let Some(last) = segments.pop() {
-        segments.push(Segment::new(last.id()));
-    }
-    segments
-}
-
-/// The step of a key and every step around it, whichever attempt.
-fn around(key: &StepKey) -> Vec<Place> {
-    let segments = plain(key.segments());
-    let mut places = Vec::new();
-    for upto in 2..=segments.len() {
-        let place = segments[..upto].to_vec();
-        let is_own = upto == segments.len();
-        if place.last().is_some_and(|last| last.of_iteration().is_some() || last.of_item().is_some()) {
-            places.push((of_loop(&place), Role::Work));
-        }
-        match key.role() {
-            Role::Judge if is_own => places.push((place, Role::Judge)),
-            _ => places.push((place, Role::Work)),
-        }
-    }
-    places
 }
 
 /// What the interpreter says once more.
@@ -330,8 +341,8 @@ impl Listener for Seen {
         true
     }
 
-    fn asked(&mut self, _key: &StepKey, _request: &StepRequest) -> bool {
-        true
+    fn asked(&mut self, _key: &StepKey, _request: &StepRequest) -> Counts {
+        Counts::Yes
     }
 
     fn told(&mut self, notice: &Notice, at: Timestamp) {
@@ -482,6 +493,7 @@ impl AttemptView {
                     call.result = Some(result.content);
                 }
             }
+            TurnRecord::Besides { usage, .. } => self.spent.add(&Spent { usage, cost_usd: None, turns: 0 }),
             TurnRecord::UserMessage { .. }
             | TurnRecord::Compacted { .. }
             | TurnRecord::Stopped { .. }

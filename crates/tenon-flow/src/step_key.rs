@@ -8,7 +8,7 @@
 //! key     = segment *( "/" segment ) "@" attempt [ "~" role ]
 //! segment = id [ "#" iteration ] [ "[" item "]" ] [ "@" attempt ]     (no "@1" before the last)
 //! role    = "judge" / "judge-timeout" / "timeout" / "delay" / "backoff" / "limit" /
-//!           "coordinator"
+//!           "coordinator" / "plan"
 //! ```
 
 use std::fmt;
@@ -53,10 +53,12 @@ pub enum Role {
     Limit,
     /// Works beside the run's steps.
     Coordinator,
+    /// Makes the document that is run.
+    Plan,
 }
 
 impl Role {
-    pub const ALL: [Role; 8] = [
+    pub const ALL: [Role; 9] = [
         Role::Work,
         Role::Judge,
         Role::JudgeTimeout,
@@ -65,6 +67,7 @@ impl Role {
         Role::Backoff,
         Role::Limit,
         Role::Coordinator,
+        Role::Plan,
     ];
 
     fn name(self) -> &'static str {
@@ -77,6 +80,7 @@ impl Role {
             Role::Backoff => "backoff",
             Role::Limit => "limit",
             Role::Coordinator => "coordinator",
+            Role::Plan => "plan",
         }
     }
 }

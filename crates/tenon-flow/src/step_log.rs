@@ -36,6 +36,16 @@ pub trait StepLog: Send + Sync {
         Vec::new()
     }
 
+    /// What attempts at this step, and at what is inside it, had cost that were given up.
+    fn given_up(&self, _key: &StepKey) -> Option<Spent> {
+        None
+    }
+
+    /// What has been paid for inside something that has not ended.
+    fn paid_inside(&self, _key: &StepKey) -> Spent {
+        Spent::default()
+    }
+
     /// What has happened beside the steps' turns so far, and where more of it is kept.
     fn signals(&self) -> Signals;
 

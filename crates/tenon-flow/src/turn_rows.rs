@@ -75,6 +75,12 @@ struct Compacted {
     after_tokens: u64,
 }
 
+#[derive(Serialize, Deserialize)]
+struct Besides {
+    model: String,
+    usage: Usage,
+}
+
 /// `None` for what a step that goes on does not need: it goes through its turns again.
 fn written(record: &TurnRecord, secrets: &Secrets) -> Result<Option<(RowKind, String)>, serde_json::Error> {
     let whole = |message: &Message| JournalMessage::of(message, secrets);
@@ -105,6 +111,10 @@ fn written(record: &TurnRecord, secrets: &Secrets) -> Result<Option<(RowKind, St
                 Compacted { messages, before_tokens: *before_tokens, after_tokens: *after_tokens };
             (RowKind::Compacted, serde_json::to_string(&compacted)?)
         }
+        TurnRecord::Besides { model, usage } => {
+            let besides = Besides { model: model.clone(), usage: *usage };
+            (RowKind::Besides, serde_json::to_string(&besides)?)
+        }
         TurnRecord::Stopped { .. } | TurnRecord::Withdrawn => return Ok(None),
     }))
 }
@@ -131,6 +141,9 @@ pub(crate) fn read(entry: &Entry) -> Option<Result<TurnRecord, String>> {
                 before_tokens,
                 after_tokens,
             })
+        }
+        RowKind::Besides => {
+            parsed(entry).map(|Besides { model, usage }| TurnRecord::Besides { model, usage })
         }
         RowKind::Scheduled
         | RowKind::Timer

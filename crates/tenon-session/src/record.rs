@@ -87,6 +87,8 @@ pub(crate) fn line(record: &TurnRecord, provider: &str, model: &str, secrets: &S
             "type": "stopped", "time": time, "results": stored(&answers(closed)),
             "message": said.as_ref().map(stored), "note": note.as_ref().map(stored),
         })),
+        // What a session says it cost is in how its runs finished.
+        TurnRecord::Besides { .. } => Vec::new(),
         TurnRecord::Withdrawn => json_line(&json!({ "type": "withdrawn", "time": time })),
     }
 }

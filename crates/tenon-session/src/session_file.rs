@@ -145,6 +145,9 @@ impl SessionFile {
 
     /// Writes one record; the file that must reach the disk before the run goes on, if any.
     fn write_now(&self, record: &TurnRecord) -> Option<(Arc<File>, Option<PathBuf>)> {
+        if matches!(record, TurnRecord::Besides { .. }) {
+            return None;
+        }
         let mut state = self.lock();
         if let State::Awaited(awaited) = &mut *state {
             if let (TurnRecord::UserMessage { message, .. }, "") = (record, awaited.head.title.as_str()) {

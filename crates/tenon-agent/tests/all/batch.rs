@@ -174,6 +174,7 @@ fn the_journal_has_the_intent_before_the_effect() {
             tenon_core::TurnRecord::ModelTurn { .. } => "turn",
             tenon_core::TurnRecord::ToolStarted { .. } => "started",
             tenon_core::TurnRecord::ToolFinished { .. } => "finished",
+            tenon_core::TurnRecord::Besides { .. } => "besides",
             tenon_core::TurnRecord::Stopped { .. } => "stopped",
             tenon_core::TurnRecord::Withdrawn => "withdrawn",
         })

@@ -101,6 +101,7 @@ fn kind(record: &TurnRecord) -> String {
         TurnRecord::ToolStarted { call_id, .. } => format!("started {call_id}"),
         TurnRecord::ToolFinished { result, .. } => format!("finished {}", result.call_id),
         TurnRecord::Compacted { .. } => "compacted".to_owned(),
+        TurnRecord::Besides { .. } => "besides".to_owned(),
         TurnRecord::Stopped { .. } => "stopped".to_owned(),
         TurnRecord::Withdrawn => "withdrawn".to_owned(),
     }

@@ -267,7 +267,7 @@ fn a_changed_document_is_shown_and_waits_to_be_accepted() {
     assert_eq!(report["error"]["message"], "the document has changed since the run began");
     assert!(
         run.stderr.contains(
-            "the document has changed; 1 step is run again, and 2 steps are kept:\n  step c: run again (had used $6.0000, 6 tokens)\n"
+            "the document has changed; 1 step is run again, 2 steps are kept\n  step c: run again (had used $6.0000, 6 tokens)\n"
         ),
         "{run}"
     );
@@ -555,7 +555,9 @@ fn a_journal_that_cannot_be_written_any_more_stops_the_run() {
     let report = run.assert_code(1).json();
     assert_eq!(report["status"], "failed", "{}", run.stderr);
     let message = report["error"]["message"].as_str().unwrap();
-    assert!(message.contains("the journal cannot be"), "{message}");
+    assert!(message.contains("the journal cannot be") && message.contains("runs.db"), "{message}");
+    assert_eq!(report["error"]["class"], "journal");
+    assert!(report["error"]["hint"].as_str().unwrap().contains("room on its disk"));
     assert_eq!(server.requests().len(), 1, "nothing is paid for that cannot be kept");
     assert!(run.stderr.contains("  tenon flow resume r1"), "{}", run.stderr);
     let server = Server::start([at("Do a.").text("A."), at("Do b.").text("B."), at("Do c.").text("C.")]);

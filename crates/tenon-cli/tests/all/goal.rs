@@ -269,13 +269,15 @@ fn a_reminded_planner_may_still_plan() {
 #[test]
 fn without_a_terminal_and_a_yes_the_plan_waits_in_its_file() {
     let server = Server::start([hands_in(&plan())]);
-    let run = goal(&server, "see").args(["-q", "-o", "stream-json"]).run();
+    let run = goal(&server, "see").args(["-q", "-o", "stream-json", "--run-id", "r1"]).run();
     let last = run.assert_code(42).last_json();
     assert_eq!((&last["type"], &last["data"]["status"]), (&json!("workflow_end"), &json!("failed")));
     server.assert_script_done();
     let file = only_plan(&run);
     let file = file.to_str().unwrap();
-    let hint = format!("hint: `tenon flow run {file}` runs it\n");
+    let resume =
+        "`tenon flow resume r1 --output-format stream-json --quiet --yes` runs it with what it was given";
+    let hint = format!("hint: `tenon flow run {file}` runs it; {resume}\n");
     assert!(run.stderr.ends_with(&hint) && run.stderr.contains("no terminal to ask at"), "{run}");
 
     // Also where nothing is to be kept: it is the only way to it.

@@ -21,11 +21,17 @@ use crate::{
     WorkflowStatus,
 };
 
+/// What to do about a journal that cannot be written.
+const NOT_KEPT_HINT: &str =
+    "the journal needs room on its disk, and nobody who locks it; then the run goes on where it was";
+
 /// Why a run was stopped.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum StopReason {
     Cancelled,
-    /// The journal cannot go on.
+    /// The journal cannot keep what happens any longer.
+    NotKept(String),
+    /// The journal has lost something.
     Broken(String),
     /// `options.timeout`.
     Timeout,
@@ -73,6 +79,10 @@ pub(crate) fn outcome(
         Some(StopReason::Cancelled) => {
             let error = StepError::new(StepErrorClass::Interrupted, "the run was cancelled");
             (WorkflowStatus::Cancelled, Some(error))
+        }
+        Some(StopReason::NotKept(message)) => {
+            let error = StepError::new(StepErrorClass::Journal, message.clone()).hint(NOT_KEPT_HINT);
+            (WorkflowStatus::Failed, Some(error))
         }
         Some(StopReason::Broken(message)) => {
             let error = StepError::new(StepErrorClass::Internal, message.clone());

@@ -15,7 +15,8 @@ use crate::cel::Scope;
 use crate::document::OutputMode;
 use crate::load::{LoadedItems, LoopKind, StepBody};
 use crate::{
-    Completion, Item, JsonText, Notice, Role, Segment, Shown, Spent, StepError, StepErrorClass, StepStatus,
+    AtOnce, Completion, Item, JsonText, Notice, Role, Segment, Shown, Spent, StepError, StepErrorClass,
+    StepStatus,
 };
 
 /// Items at a time, whatever the document says: more agents than this at once help nobody.
@@ -76,7 +77,10 @@ impl ForEach {
     pub(crate) fn start(at: LoopPlace, items: Vec<JsonText>, asks: &mut Asks<'_>) -> Begun<ForEach, Ended> {
         let timeout = at.step.get().spec.timeout.map(|time| TimeLimit::new(time, SetBy::Timeout));
         let deadline = timeout.map(|limit| Deadline::start(at.key().with_role(Role::Timeout), limit, asks));
-        let at_a_time = at_a_time(&at, items.len());
+        let at_a_time = match asks.spec.at_once {
+            AtOnce::AsWritten => at_a_time(&at, items.len()),
+            AtOnce::Everything => items.len(),
+        };
         let mut each = ForEach {
             at,
             items: items.into_iter().map(|value| ItemState { value, ended: None }).collect(),

@@ -95,7 +95,8 @@ fn manner(class: StepErrorClass) -> Manner {
         | StepErrorClass::Items
         | StepErrorClass::Include
         | StepErrorClass::Isolation
-        | StepErrorClass::Denied => Manner::Never,
+        | StepErrorClass::Denied
+        | StepErrorClass::Journal => Manner::Never,
     }
 }
 

@@ -26,7 +26,7 @@ use crate::cel::{CelError, Scope};
 use crate::document::{OnStepFailure, Options, Scheduler};
 use crate::load::{LoadedStep, LoopKind, StepBody};
 use crate::{
-    Completion, NotRun, Notice, Role, Segment, Started, StepError, StepErrorClass, StepKey, StepKind,
+    AtOnce, Completion, NotRun, Notice, Role, Segment, Started, StepError, StepErrorClass, StepKey, StepKind,
     StepRecord, StepRequest, StepStatus, Upstream,
 };
 
@@ -39,10 +39,14 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    pub(crate) fn of(options: &Options, fallback: Option<u32>) -> Policy {
+    pub(crate) fn of(options: &Options, fallback: Option<u32>, at_once: AtOnce) -> Policy {
         let positive = |count: Option<u32>| count.filter(|count| *count > 0);
-        let max_concurrency =
-            positive(options.max_concurrency).or(positive(fallback)).unwrap_or(DEFAULT_MAX_CONCURRENCY);
+        let max_concurrency = match at_once {
+            AtOnce::Everything => u32::MAX,
+            AtOnce::AsWritten => {
+                positive(options.max_concurrency).or(positive(fallback)).unwrap_or(DEFAULT_MAX_CONCURRENCY)
+            }
+        };
         Policy { max_concurrency, scheduler: options.scheduler, on_failure: options.on_step_failure }
     }
 }
@@ -112,7 +116,7 @@ impl Graph {
             list,
             scope: around.scope.clone(),
             around,
-            policy: Policy::of(&Options::default(), None),
+            policy: Policy::of(&Options::default(), None, AtOnce::AsWritten),
             served: BTreeMap::new(),
             starts: 0,
             stopping: false,

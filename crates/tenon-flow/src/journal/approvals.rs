@@ -149,8 +149,8 @@ fn keep(
     key: &StepKey,
     resolution: &Resolution,
 ) -> Result<(), JournalError> {
-    let payload =
-        serde_json::to_string(resolution).map_err(|error| JournalError::Commit(error.to_string()))?;
+    let unwritable = |error: serde_json::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
+    let payload = serde_json::to_string(resolution).map_err(unwritable)?;
     let entry = Entry { key: key.to_string(), kind: RowKind::Resolved, at: resolution.at, payload };
     append(tx, run_id, &[entry])
 }

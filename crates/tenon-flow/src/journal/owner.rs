@@ -32,7 +32,7 @@ pub(super) struct Owner {
 
 impl Owner {
     pub fn new() -> Result<Owner, JournalError> {
-        let token = getrandom::u64().map_err(|error| JournalError::Commit(error.to_string()))?;
+        let token = getrandom::u64().map_err(|error| JournalError::NoThread(error.to_string()))?;
         let pid = std::process::id();
         Ok(Owner { pid, started: started(pid).unwrap_or_default(), place: place(), token })
     }

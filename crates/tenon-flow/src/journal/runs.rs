@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde_json::json;
 use tenon_core::Timestamp;
@@ -46,7 +47,7 @@ impl RunState {
         }
     }
 
-    fn read(status: &str, owner: Option<&str>, lease_until: Timestamp, now: Timestamp) -> RunState {
+    fn read(status: &str, owner: &str, lease_until: Timestamp, now: Timestamp) -> RunState {
         let ended = [
             WorkflowStatus::Completed,
             WorkflowStatus::Partial,
@@ -58,7 +59,7 @@ impl RunState {
         if let Some(status) = ended.into_iter().find(|ended| ended.name() == status) {
             return RunState::Ended(status);
         }
-        let held = owner.and_then(Owner::parse).is_some_and(|owner| owner.holds(lease_until, now));
+        let held = Owner::parse(owner).is_some_and(|owner| owner.holds(lease_until, now));
         if held { RunState::Running } else { RunState::Interrupted }
     }
 }
@@ -94,6 +95,56 @@ pub struct Retention {
 impl Journal {
     /// The newest first.
     pub fn list(&self, at_most: usize) -> Result<Vec<RunSummary>, JournalError> {
+        self.list_here(at_most).map_err(|error| error.at(self.path()))
+    }
+
+    /// The one run whose id is, or begins with, this.
+    pub fn find(&self, prefix: &str) -> Result<String, JournalError> {
+        self.find_here(prefix).map_err(|error| error.at(self.path()))
+    }
+
+    pub fn load(&self, id: &str) -> Result<StoredRun, JournalError> {
+        self.load_here(id).map_err(|error| error.at(self.path()))
+    }
+
+    /// Asks whoever runs it to stop. If nobody does, it counts as cancelled from now on.
+    pub fn cancel(&self, id: &str) -> Result<Cancelling, JournalError> {
+        self.cancel_here(id).map_err(|error| error.at(self.path()))
+    }
+
+    /// How a run stands now.
+    pub fn state(&self, id: &str) -> Result<RunState, JournalError> {
+        self.state_here(id).map_err(|error| error.at(self.path()))
+    }
+
+    /// The process that runs it, if one does.
+    pub fn holder(&self, id: &str) -> Result<Option<u32>, JournalError> {
+        self.holder_here(id).map_err(|error| error.at(self.path()))
+    }
+
+    /// How many runs there are.
+    pub fn count(&self) -> Result<u64, JournalError> {
+        self.count_here().map_err(|error| error.at(self.path()))
+    }
+
+    pub fn delete(&self, id: &str) -> Result<(), JournalError> {
+        self.delete_here(id).map_err(|error| error.at(self.path()))
+    }
+
+    /// Removes runs that ended longer ago than is kept; how many.
+    pub fn retain(&self, retention: Retention) -> Result<usize, JournalError> {
+        self.retain_here(retention).map_err(|error| error.at(self.path()))
+    }
+
+    /// One line for the run, then one for each row.
+    pub fn export(&self, id: &str, out: &mut dyn Write) -> Result<io::Result<()>, JournalError> {
+        self.export_here(id, out).map_err(|error| error.at(self.path()))
+    }
+}
+
+/// The same, with errors that do not know their file.
+impl Journal {
+    fn list_here(&self, at_most: usize) -> Result<Vec<RunSummary>, JournalError> {
         let connection = self.reader();
         let now = Timestamp::now();
         let mut query = connection.prepare_cached(
@@ -104,8 +155,7 @@ impl Journal {
         Ok(rows.collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// The one run whose id is, or begins with, this.
-    pub fn find(&self, prefix: &str) -> Result<String, JournalError> {
+    fn find_here(&self, prefix: &str) -> Result<String, JournalError> {
         let connection = self.reader();
         let exact = connection
             .query_row("SELECT run_id FROM runs WHERE run_id = ?1", [prefix], |row| row.get(0))
@@ -122,61 +172,68 @@ impl Journal {
         match (prefix.is_empty(), ids.len()) {
             (true, _) | (_, 0) => Err(JournalError::Unknown { id: prefix.to_owned() }),
             (false, 1) => Ok(ids.remove(0)),
-            _ => Err(JournalError::Ambiguous { prefix: prefix.to_owned(), ids }),
+            _ => {
+                let all: i64 = connection.query_row(
+                    "SELECT count(*) FROM runs WHERE substr(run_id, 1, length(?1)) = ?1",
+                    [prefix],
+                    |row| row.get(0),
+                )?;
+                let more = u64::try_from(all).unwrap_or(0).saturating_sub(ids.len() as u64);
+                Err(JournalError::Ambiguous { prefix: prefix.to_owned(), ids, more })
+            }
         }
     }
 
-    pub fn load(&self, id: &str) -> Result<StoredRun, JournalError> {
+    fn load_here(&self, id: &str) -> Result<StoredRun, JournalError> {
         stored(&self.reader(), id)
     }
 
-    /// Asks whoever runs it to stop. If nobody does, it counts as cancelled from now on.
-    pub fn cancel(&self, id: &str) -> Result<Cancelling, JournalError> {
+    fn cancel_here(&self, id: &str) -> Result<Cancelling, JournalError> {
         let mut connection = self.reader();
         let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let cancelling = match state(&tx, id)? {
-            RunState::Running => {
-                tx.execute("UPDATE runs SET cancel = 1 WHERE run_id = ?1", [id])?;
-                Cancelling::Asked { pid: owner_pid(&tx, id)? }
-            }
-            RunState::Interrupted | RunState::Ended(WorkflowStatus::Suspended) => {
+        let (state, holder) = (state(&tx, id)?, held_by(&tx, id)?);
+        if holder.is_some() {
+            // Also of one that had ended, for whoever is about to go on with it.
+            tx.execute("UPDATE runs SET cancel = 1 WHERE run_id = ?1", [id])?;
+        }
+        let cancelling = match (state, holder) {
+            (RunState::Running | RunState::Interrupted, Some(pid)) => Cancelling::Asked { pid },
+            (RunState::Running | RunState::Interrupted, None)
+            | (RunState::Ended(WorkflowStatus::Suspended), _) => {
                 tx.execute(
                     "UPDATE runs SET status = ?2, updated = ?3 WHERE run_id = ?1",
                     params![id, WorkflowStatus::Cancelled.name(), millis(Timestamp::now())],
                 )?;
                 Cancelling::Marked
             }
-            RunState::Ended(status) => Cancelling::Over(status),
+            (RunState::Ended(status), _) => Cancelling::Over(status),
         };
         tx.commit()?;
         Ok(cancelling)
     }
 
-    /// How a run stands now.
-    pub fn state(&self, id: &str) -> Result<RunState, JournalError> {
+    fn state_here(&self, id: &str) -> Result<RunState, JournalError> {
         state(&self.reader(), id)
     }
 
-    /// The process that runs it, if one does.
-    pub fn holder(&self, id: &str) -> Result<Option<u32>, JournalError> {
+    fn holder_here(&self, id: &str) -> Result<Option<u32>, JournalError> {
         let connection = self.reader();
-        match state(&connection, id)? {
-            RunState::Running => owner_pid(&connection, id).map(Some),
-            RunState::Interrupted | RunState::Ended(_) => Ok(None),
-        }
+        state(&connection, id)?;
+        held_by(&connection, id)
     }
 
-    /// How many runs there are.
-    pub fn count(&self) -> Result<u64, JournalError> {
+    fn count_here(&self) -> Result<u64, JournalError> {
         let count: i64 = self.reader().query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
 
-    pub fn delete(&self, id: &str) -> Result<(), JournalError> {
+    fn delete_here(&self, id: &str) -> Result<(), JournalError> {
         let mut connection = self.reader();
         let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        if state(&tx, id)? == RunState::Running {
-            return Err(JournalError::Held { id: id.to_owned(), pid: owner_pid(&tx, id)? });
+        state(&tx, id)?;
+        // Also one that had ended and that somebody is about to go on with.
+        if let Some(pid) = held_by(&tx, id)? {
+            return Err(JournalError::Held { id: id.to_owned(), pid });
         }
         tx.execute("DELETE FROM runs WHERE run_id = ?1", [id])?;
         tx.commit()?;
@@ -192,8 +249,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes runs that ended longer ago than is kept; how many.
-    pub fn retain(&self, retention: Retention) -> Result<usize, JournalError> {
+    fn retain_here(&self, retention: Retention) -> Result<usize, JournalError> {
         let oldest =
             Timestamp::now().0.saturating_sub(u64::try_from(retention.age.as_millis()).unwrap_or(u64::MAX));
         let removed = self.reader().execute(
@@ -203,54 +259,93 @@ impl Journal {
         Ok(removed)
     }
 
-    /// One line for the run, then one for each row.
-    pub fn export(&self, id: &str, out: &mut dyn Write) -> Result<io::Result<()>, JournalError> {
-        let stored = self.load(id)?;
-        let run = &stored.run;
-        let head = json!({
-            "run_id": run.id, "name": run.name, "status": stored.state.name(),
-            "created": stored.created.to_iso8601(), "cwd": run.cwd, "document_hash": run.document_hash,
-            "document": run.document, "inputs": run.inputs,
-        });
-        let lines = stored.rows.iter().map(|row| {
-            json!({
-                "seq": row.seq, "at": row.entry.at.to_iso8601(), "kind": row.entry.kind.name(),
-                "key": row.entry.key, "payload": row.entry.payload,
-            })
-        });
-        Ok(std::iter::once(head).chain(lines).try_for_each(|line| writeln!(out, "{line}")))
+    fn export_here(&self, id: &str, out: &mut dyn Write) -> Result<io::Result<()>, JournalError> {
+        let connection = self.reader();
+        let state = state(&connection, id)?;
+        let head = connection.query_row(
+            "SELECT run_id, name, document_hash, document, inputs, cwd, created FROM runs WHERE run_id = ?1",
+            [id],
+            |row| {
+                Ok(json!({
+                    "run_id": text(row, 0)?, "name": text(row, 1)?, "status": state.name(),
+                    "created": timestamp(number(row, 6)?).to_iso8601(), "cwd": text(row, 5)?,
+                    "document_hash": text(row, 2)?, "document": text(row, 3)?, "inputs": text(row, 4)?,
+                }))
+            },
+        )?;
+        let mut query = connection.prepare_cached(
+            "SELECT seq, key, kind, at, payload FROM events WHERE run_id = ?1 ORDER BY seq",
+        )?;
+        let mut rows = query.query([id])?;
+        let mut written = writeln!(out, "{head}");
+        while let Some(row) = rows.next()? {
+            if written.is_err() {
+                break;
+            }
+            // As it stands, also what nobody here can read.
+            let line = json!({
+                "seq": number(row, 0)?, "at": timestamp(number(row, 3)?).to_iso8601(), "kind": text(row, 2)?,
+                "key": text(row, 1)?, "payload": text(row, 4)?,
+            });
+            written = writeln!(out, "{line}");
+        }
+        Ok(written)
     }
 }
 
 fn summary(row: &SqlRow<'_>, now: Timestamp) -> rusqlite::Result<RunSummary> {
-    let status: String = row.get(2)?;
-    let owner: Option<String> = row.get(6)?;
+    let owner = text(row, 6)?;
     Ok(RunSummary {
-        id: row.get(0)?,
-        name: row.get(1)?,
-        state: RunState::read(&status, owner.as_deref(), timestamp(row.get(7)?), now),
-        created: timestamp(row.get(3)?),
-        updated: timestamp(row.get(4)?),
-        cost_usd: row.get(5)?,
+        id: text(row, 0)?,
+        name: text(row, 1)?,
+        state: RunState::read(&text(row, 2)?, &owner, timestamp(number(row, 7)?), now),
+        created: timestamp(number(row, 3)?),
+        updated: timestamp(number(row, 4)?),
+        cost_usd: match row.get_ref(5)? {
+            ValueRef::Real(cost) => Some(cost),
+            ValueRef::Integer(cost) => Some(cost as f64),
+            _ => None,
+        },
     })
 }
 
-fn owner_pid(connection: &Connection, id: &str) -> Result<u32, JournalError> {
-    let owner: Option<String> =
-        connection.query_row("SELECT owner FROM runs WHERE run_id = ?1", [id], |row| row.get(0))?;
-    Ok(owner.as_deref().and_then(Owner::parse).map_or(0, |owner| owner.pid()))
+/// Whatever stands there: one row that somebody has damaged must not hide all the others.
+fn text(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<String> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(number) => number.to_string(),
+        ValueRef::Null => String::new(),
+    })
+}
+
+fn number(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<i64> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Integer(number) => number,
+        _ => 0,
+    })
+}
+
+/// The process that holds it, if one does, however the run stands.
+fn held_by(connection: &Connection, id: &str) -> Result<Option<u32>, JournalError> {
+    let (owner, lease_until): (String, i64) =
+        connection.query_row("SELECT owner, lease_until FROM runs WHERE run_id = ?1", [id], |row| {
+            Ok((text(row, 0)?, number(row, 1)?))
+        })?;
+    let held = |owner: &Owner| owner.holds(timestamp(lease_until), Timestamp::now());
+    Ok(Owner::parse(&owner).filter(held).map(|owner| owner.pid()))
 }
 
 pub(super) fn state(connection: &Connection, id: &str) -> Result<RunState, JournalError> {
-    let found: Option<(String, Option<String>, i64)> = connection
+    let found: Option<(String, String, i64)> = connection
         .query_row("SELECT status, owner, lease_until FROM runs WHERE run_id = ?1", [id], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            Ok((text(row, 0)?, text(row, 1)?, number(row, 2)?))
         })
         .optional()?;
     let Some((status, owner, lease_until)) = found else {
         return Err(JournalError::Unknown { id: id.to_owned() });
     };
-    Ok(RunState::read(&status, owner.as_deref(), timestamp(lease_until), Timestamp::now()))
+    Ok(RunState::read(&status, &owner, timestamp(lease_until), Timestamp::now()))
 }
 
 pub(super) fn stored(connection: &Connection, id: &str) -> Result<StoredRun, JournalError> {
@@ -260,14 +355,14 @@ pub(super) fn stored(connection: &Connection, id: &str) -> Result<StoredRun, Jou
         [id],
         |row| {
             let run = NewRun {
-                id: row.get(0)?,
-                name: row.get(1)?,
-                document_hash: row.get(2)?,
-                document: row.get(3)?,
-                inputs: row.get(4)?,
-                cwd: row.get(5)?,
+                id: text(row, 0)?,
+                name: text(row, 1)?,
+                document_hash: text(row, 2)?,
+                document: text(row, 3)?,
+                inputs: text(row, 4)?,
+                cwd: text(row, 5)?,
             };
-            Ok((run, timestamp(row.get(6)?), timestamp(row.get(7)?)))
+            Ok((run, timestamp(number(row, 6)?), timestamp(number(row, 7)?)))
         },
     )?;
     let mut query = connection
@@ -276,12 +371,13 @@ pub(super) fn stored(connection: &Connection, id: &str) -> Result<StoredRun, Jou
     let mut found = query.query([id])?;
     while let Some(row) = found.next()? {
         let seq = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
-        let kind: String = row.get(2)?;
+        let kind = text(row, 2)?;
         let Some(kind) = RowKind::named(&kind) else {
             let why = format!("its kind is `{kind}`");
             return Err(JournalError::Damaged { id: id.to_owned(), seq, why });
         };
-        let entry = Entry { key: row.get(1)?, kind, at: timestamp(row.get(3)?), payload: row.get(4)? };
+        let (key, payload) = (text(row, 1)?, text(row, 4)?);
+        let entry = Entry { key, kind, at: timestamp(number(row, 3)?), payload };
         rows.push(Row { seq, entry });
     }
     Ok(StoredRun { run, state, created, updated, rows })

@@ -61,9 +61,10 @@ pub(super) fn connect(path: &Path) -> Result<Connection, JournalError> {
         return Err(unusable(Error::new(ErrorKind::InvalidInput, "it is not a regular file")));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY)?;
-    if connection.is_readonly("main")? {
+    let of_file = |error| JournalError::Database(error).at(path);
+    let mut connection = Connection::open_with_flags(path, flags).map_err(of_file)?;
+    connection.busy_timeout(BUSY).map_err(of_file)?;
+    if connection.is_readonly("main").map_err(of_file)? {
         return Err(unusable(ErrorKind::PermissionDenied.into()));
     }
     prepare(&mut connection, path).map_err(|error| match &error {
@@ -72,7 +73,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, JournalError> {
         {
             JournalError::Foreign { path: path.to_owned() }
         }
-        _ => error,
+        _ => error.at(path),
     })?;
     Ok(connection)
 }

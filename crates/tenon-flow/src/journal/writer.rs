@@ -1,6 +1,8 @@
 //! The one thread that writes: whatever is asked for while a commit runs shares the next one.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -8,6 +10,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use tenon_core::Timestamp;
 use tokio::sync::{oneshot, watch};
 
+use super::error::{Trouble, of_file};
 use super::owner::{Owner, RENEW, lease_until};
 use super::{JournalError, Lease, millis};
 
@@ -19,6 +22,7 @@ const LOOK: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 pub(super) struct Writer {
     tasks: Sender<Task>,
+    path: Arc<Path>,
 }
 
 enum Task {
@@ -30,7 +34,7 @@ enum Task {
 /// One request: done inside a transaction, told after it.
 trait Work: Send {
     fn carry_out(&mut self, tx: &Transaction<'_>) -> Carried;
-    fn tell(self: Box<Self>, committed: Result<(), String>);
+    fn tell(self: Box<Self>, committed: Result<(), Refused>);
 }
 
 /// Whether the request's changes are to be kept.
@@ -38,6 +42,21 @@ trait Work: Send {
 enum Carried {
     Out,
     Refused,
+}
+
+/// Why nothing of one transaction was kept: it was shared, and so is the reason.
+#[derive(Clone)]
+struct Refused {
+    path: PathBuf,
+    trouble: Trouble,
+    why: String,
+}
+
+impl Refused {
+    fn error(self) -> JournalError {
+        let Refused { path, trouble, why } = self;
+        JournalError::File { path, trouble, why }
+    }
 }
 
 struct Request<F, T> {
@@ -59,9 +78,9 @@ where
         carried
     }
 
-    fn tell(self: Box<Self>, committed: Result<(), String>) {
+    fn tell(self: Box<Self>, committed: Result<(), Refused>) {
         let done = match (committed, self.done) {
-            (Err(why), Some(Ok(_)) | None) => Err(JournalError::Commit(why)),
+            (Err(refused), Some(Ok(_)) | None) => Err(refused.error()),
             (_, Some(done)) => done,
             (Ok(()), None) => Err(JournalError::Ended),
         };
@@ -71,13 +90,15 @@ where
 }
 
 impl Writer {
-    pub fn start(connection: Connection) -> Result<Writer, JournalError> {
+    pub fn start(connection: Connection, path: &Path) -> Result<Writer, JournalError> {
         let (tasks, incoming) = channel();
+        let path: Arc<Path> = path.into();
+        let thread = Thread { connection, path: Arc::clone(&path), held: HashMap::new() };
         std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || Thread { connection, held: HashMap::new() }.run(&incoming))
-            .map_err(|error| JournalError::Commit(error.to_string()))?;
-        Ok(Writer { tasks })
+            .spawn(move || thread.run(&incoming))
+            .map_err(|error| JournalError::NoThread(error.to_string()))?;
+        Ok(Writer { tasks, path })
     }
 
     /// What `work` returns, once its changes are on the disk.
@@ -88,7 +109,7 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let request = Request { work: Some(work), done: None, reply };
         self.tasks.send(Task::Write(Box::new(request))).map_err(|_| JournalError::Ended)?;
-        answer.await.map_err(|_| JournalError::Ended)?
+        answer.await.map_err(|_| JournalError::Ended)?.map_err(|error| error.at(&self.path))
     }
 
     /// Renews this lease from now on.
@@ -119,6 +140,7 @@ impl Writer {
 
 struct Thread {
     connection: Connection,
+    path: Arc<Path>,
     held: HashMap<String, Held>,
 }
 
@@ -172,7 +194,12 @@ impl Thread {
                 }
             }
         }
-        let committed = self.commit(&mut works).map_err(|error| error.to_string());
+        let committed = self.commit(&mut works).map_err(|error| match of_file(&self.path, &error) {
+            JournalError::File { path, trouble, why } => Refused { path, trouble, why },
+            other => {
+                Refused { path: self.path.to_path_buf(), trouble: Trouble::Other, why: other.to_string() }
+            }
+        });
         for work in works {
             work.tell(committed.clone());
         }

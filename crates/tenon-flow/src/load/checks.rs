@@ -14,6 +14,7 @@ use super::steps::known_steps;
 use super::written::place_in_file;
 use super::{LoadedAgent, LoadedStep, LoadedWorkflow, Loader, hash};
 use crate::cel::{Expression, Known, Standing, Stands, Wanted};
+use crate::declared_tools::STEP_TOOLS;
 use crate::diagnostic::{Code, Problems, Severity, Source, nearest, quoted};
 use crate::document::{AgentSpec, Places, Step, ToolChoice, Workflow};
 use crate::parse::join;
@@ -21,8 +22,6 @@ use crate::pinned::Files;
 use crate::references::{self, RefError, Resolved};
 use crate::{context_files, topology, unicode};
 
-/// Tools that steps have beside those of the run.
-const STEP_TOOLS: [&str; 4] = ["submit_result", "send_message", "shared_memory_read", "shared_memory_write"];
 /// Where a schema says nothing more of what is wrong with it.
 const A_SCHEMA: &str = "`tenon schema check` says more about a schema; as in `{type: object, properties: {ok: {type: boolean}}}`";
 /// Tools of servers, which start with the run.

@@ -331,6 +331,7 @@ fn kind_of(record: &TurnRecord) -> RowKind {
         TurnRecord::ToolStarted { .. } => RowKind::ToolStarted,
         TurnRecord::ToolFinished { .. } => RowKind::ToolDone,
         TurnRecord::Compacted { .. } => RowKind::Compacted,
+        TurnRecord::Besides { .. } => RowKind::Besides,
         TurnRecord::Stopped { .. } | TurnRecord::Withdrawn => panic!("only sessions keep {record:?}"),
     }
 }

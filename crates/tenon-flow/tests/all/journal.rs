@@ -81,7 +81,7 @@ async fn a_step_ends_once() {
     lease.append(vec![entry("a@1", RowKind::Completed, "1")]).await.unwrap();
     for kind in [RowKind::Completed, RowKind::Failed] {
         let together = vec![entry("b@1", RowKind::Scheduled, ""), entry("a@1", kind, "2")];
-        assert!(matches!(lease.append(together).await, Err(JournalError::Database(_))));
+        assert!(matches!(lease.append(together).await, Err(JournalError::File { .. })));
     }
     // Nothing of what was refused is left.
     assert_eq!(journal.load("r").unwrap().rows.len(), 1);

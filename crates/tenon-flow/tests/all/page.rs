@@ -162,6 +162,7 @@ fn view() -> RunView {
         questions: Vec::new(),
     };
     RunView {
+        planning: None,
         id: "run_1".to_owned(),
         name: "Release & <notes>".to_owned(),
         state: RunState::Ended(WorkflowStatus::Partial),

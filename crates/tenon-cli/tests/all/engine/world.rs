@@ -20,7 +20,7 @@ const CANCELLED: &str = "The command was cancelled before it was done.";
 const AT_ONCE: usize = 8;
 
 /// Documents that are killed, each with the files it includes.
-pub const DOCUMENTS: &[&[(&str, &str)]] = &[EVERYTHING, NESTED, BATCHES, TALK, ASKS];
+pub const DOCUMENTS: &[&[(&str, &str)]] = &[EVERYTHING, NESTED, BATCHES, TALK, ASKS, HELPED, PLANNED];
 
 /// Parallel steps, a rejected result, a condition, items with steps of their own, a judge, a loop until a result, a step
 /// that fails once, an include.
@@ -217,6 +217,31 @@ steps:
     ),
 ];
 
+/// Helpers in a loop, side by side with a judge.
+pub const HELPED: &[(&str, &str)] = &[(
+    "flow.yaml",
+    r#"
+name: helped
+agents:
+  lead: {description: leads, tools: [agent, run_shell_command]}
+  judge:
+    description: judges
+    tools: []
+    resultSchema: {type: object, properties: {done: {type: boolean}}, required: [done]}
+steps:
+  - {id: one, agent: lead, instructions: "DO:lead one"}
+  - {id: polish, agent: lead, instructions: "DO:polish", loop: {maxIterations: 3, untilAgent: judge}}
+  - {id: end, agent: lead, instructions: "DO:lead end", dependsOn: [one, polish]}
+"#,
+)];
+
+/// A goal: its plan is made, repaired once, and run.
+pub const PLANNED: &[(&str, &str)] = &[(GOAL_FILE, "DO:plan")];
+/// Holds the goal of a world that has no document of its own.
+const GOAL_FILE: &str = "goal.txt";
+/// How the task of a helper begins.
+const HELP: &str = "HELP:";
+
 /// What is said in `TALK`: in messages, and in the memory.
 const NEWS: [&str; 2] = ["NEWS of say", "NEWS of also"];
 const NOTE: &str = "open from 9 to 6";
@@ -225,6 +250,8 @@ const NOTE: &str = "open from 9 to 6";
 pub struct World {
     pub tenon: Tenon,
     pub server: Server,
+    /// What a document is made for, where there is none.
+    goal: Option<String>,
     /// Processes so far: each has a key of its own, so that its requests are told from those of others.
     lives: usize,
 }
@@ -244,14 +271,18 @@ impl World {
 
     pub fn with(files: &[(&str, &str)], server: Server) -> World {
         let tenon = files.iter().fold(crate::tenon(), |tenon, (name, text)| tenon.file(name, text));
-        World { tenon, server, lives: 0 }
+        let goal = files.iter().find(|(name, _)| *name == GOAL_FILE).map(|(_, text)| (*text).to_owned());
+        World { tenon, server, goal, lives: 0 }
     }
 
     /// The next process of this world: a new run if there is none yet, or the one that was cut off.
     pub fn process(&mut self) -> Tenon {
         match self.has_run() {
             true => self.command(&["flow", "resume", RUN]),
-            false => self.command(&["flow", "run", "flow.yaml", "--run-id", RUN]),
+            false => match self.goal.clone() {
+                Some(goal) => self.command(&["goal", &goal, "--yes", "--run-id", RUN]),
+                None => self.command(&["flow", "run", "flow.yaml", "--run-id", RUN]),
+            },
         }
     }
 
@@ -460,6 +491,10 @@ impl Whole {
         // No turn stands in the journal twice, and what was spent is what stands there.
         let mut turns: BTreeMap<(String, String), usize> = BTreeMap::new();
         let mut tokens = 0;
+        for row in rows.iter().filter(|row| row.kind == "besides") {
+            let payload: Value = serde_json::from_str(&row.payload).unwrap();
+            tokens += payload["usage"]["total"].as_u64().unwrap();
+        }
         for row in rows.iter().filter(|row| row.kind == "model_turn") {
             let payload: Value = serde_json::from_str(&row.payload).unwrap();
             *turns.entry((row.key.clone(), payload["turn"].to_string())).or_default() += 1;
@@ -520,7 +555,8 @@ pub fn timeless(report: &Value) -> Value {
 /// How often each answer was asked for.
 fn marks(requests: &[Captured]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for request in requests {
+    // What helpers say is told by whom they helped; of their turns only the cost is kept.
+    for request in requests.iter().filter(|request| !prompt(&request.body).starts_with(HELP)) {
         *counts.entry(mark(&request.body)).or_default() += 1;
     }
     counts
@@ -590,6 +626,17 @@ pub fn effect(key: &str) -> Value {
 pub fn answer(body: &Value) -> Reply {
     let (prompt, turn, mark) = (prompt(body), turn(body), mark(body));
     let said = || reply().usage(100 + turn as u64, 10);
+    if prompt.starts_with(HELP) {
+        return match turn {
+            0 => said().call(&mark, "list_directory", json!({"path": "."})),
+            _ => said().text("helped"),
+        };
+    }
+    if prompt.starts_with("## Goal\nDO:plan") {
+        // The first plan names an agent that nobody knows.
+        let agent = if turn == 0 { "nobody" } else { "worker" };
+        return said().call(&mark, "structured_output", planned(agent));
+    }
     let task = prompt
         .split_once("## Task\nDO:")
         .map_or("judge", |(_, rest)| rest.lines().next().unwrap_or_default());
@@ -633,9 +680,26 @@ pub fn answer(body: &Value) -> Reply {
         {
             said().text(format!("turn {mark}")).call(&mark, "run_shell_command", effect(&mark))
         }
+        "lead" if turn == 0 => {
+            let help = |n: u32| json!({"description": "help", "prompt": format!("{HELP} {n}")});
+            let second = format!("{mark}_2");
+            said().text(format!("lead {mark}")).call(&mark, "agent", help(1)).call(&second, "agent", help(2))
+        }
         "polish" => said().text(format!("polished {mark}")),
         _ => said().text(format!("done {mark}")),
     }
+}
+
+fn planned(agent: &str) -> Value {
+    json!({
+        "name": "planned",
+        "agents": {"worker": {"description": "works", "tools": ["run_shell_command"]}},
+        "steps": [
+            {"id": "left", "agent": agent, "instructions": "DO:left"},
+            {"id": "right", "agent": "worker", "instructions": "DO:right"},
+            {"id": "end", "agent": "worker", "instructions": "DO:end", "dependsOn": ["left", "right"]},
+        ],
+    })
 }
 
 fn has_shell(body: &Value) -> bool {
