@@ -128,6 +128,7 @@ fn json_is_one_object_with_everything() {
         "total_cost_usd": 0.0,
         "duration_ms": 0,
         "error": null,
+        "questions": [],
         "coordinator": null,
     });
     assert_eq!(report, wanted, "{run}");

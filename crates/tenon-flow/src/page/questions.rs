@@ -24,7 +24,7 @@ fn question(page: &mut String, view: &RunView, kept: &KeptQuestion) {
     let request = &kept.question.request;
     let step = text(&request.step_id);
     // A `String` takes everything.
-    let _ = write!(page, "<li><strong>{step}</strong>: {}<br>\n", text(&request.message));
+    let _ = writeln!(page, "<li><strong>{step}</strong>: {}<br>", text(&request.message));
     match &kept.resolution {
         Some(answer) => {
             let _ = write!(page, "{}, {}", text(&answer.words(request)), moment(answer.at));
