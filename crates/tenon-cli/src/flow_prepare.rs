@@ -249,7 +249,7 @@ pub async fn prepare(
             };
             match maker.make(spent).await {
                 Ok(Made::Approved { flow, took, planning }) => {
-                    let mut spec = RunSpec::new(Arc::new(flow), run_id, keeping.given.inputs.clone());
+                    let mut spec = RunSpec::new(Arc::from(flow), run_id, keeping.given.inputs.clone());
                     spec.before = *spent;
                     let wall_time = wall_time.map(|time| timed(time.saturating_sub(took)));
                     spec.limits = RunLimits { wall_time, ..limits };

@@ -45,7 +45,7 @@ pub struct Maker<'a> {
 
 pub enum Made {
     /// A document that somebody wants to be run, in the place that was held for it.
-    Approved { flow: LoadedWorkflow, took: Duration, planning: Planning },
+    Approved { flow: Box<LoadedWorkflow>, took: Duration, planning: Planning },
     /// What is to be printed instead.
     Printed(String),
 }
@@ -99,7 +99,9 @@ impl Maker<'_> {
         };
         let (is_kept, reporter) = (self.planning.is_kept(), self.reporter);
         let status = match answer {
-            Approval::Given => return Ok(Made::Approved { flow, took, planning: self.planning }),
+            Approval::Given => {
+                return Ok(Made::Approved { flow: Box::new(flow), took, planning: self.planning });
+            }
             Approval::Refused | Approval::Stopped => WorkflowStatus::Cancelled,
             Approval::NobodyThere => WorkflowStatus::Suspended,
         };

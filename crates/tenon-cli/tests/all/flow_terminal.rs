@@ -152,7 +152,7 @@ fn nothing_is_left_of_a_drawing_however_narrow_the_terminal() {
         {
             assert!(said.contains(line), "{columns}: {line}: {:?}", screen.lines);
         }
-        assert!(bytes.contains("again 0/3") && bytes.contains("0/4 0 s"), "loops are counted: {bytes:?}");
+        assert!(bytes.contains("again 0/3") && bytes.contains("0/4 "), "loops are counted: {bytes:?}");
         assert!(columns < 60 || bytes.contains("each [..........] 0/4"), "{bytes:?}");
     }
 }

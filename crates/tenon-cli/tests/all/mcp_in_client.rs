@@ -219,7 +219,8 @@ fn agents_of_the_client_can_be_asked() {
         ]);
         let mut driver = driven(&server, &[]);
         let told = driver.told(initialize(json!({"agents": agents})));
-        assert!(told["agents"].as_array().unwrap().contains(&json!("poet")), "{told}");
+        let poet = json!({"name": "poet", "description": "writes verse"});
+        assert!(told["agents"].as_array().unwrap().contains(&poet), "{told}");
         assert_eq!(driver.turn("a poem")["result"], "It wrote.");
         assert!(server.request(0).tool("agent")["description"].as_str().unwrap().contains("writes verse"));
         assert!(server.request(1).messages()[0].to_string().contains("You write verse."));

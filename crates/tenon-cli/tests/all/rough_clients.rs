@@ -419,7 +419,11 @@ fn a_thousand_lines_of_nonsense_are_answered_each_with_its_number() {
         let run = client(&server, dialect).stdin(said.clone()).run();
         run.assert_code(0);
         assert_eq!(refused(&run), (1..=1000).collect::<Vec<u64>>());
-        assert_eq!(answers(dialect, &run), ["Answer one."]);
+        // What would have been a turn has a result, where a line of its own does not say so already.
+        let failed = if dialect == Dialect::OpenAi { 0 } else { 100 };
+        let mut expected = vec!["failed"; failed];
+        expected.push("Answer one.");
+        assert_eq!(answers(dialect, &run), expected);
     }
 }
 

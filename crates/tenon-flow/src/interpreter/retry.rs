@@ -5,7 +5,7 @@
 //! | `rate_limited`, `overloaded`, `network` | after a pause that doubles from half a second, or what the server asked for |
 //! | `protocol`, `tool`, `turns`, `contract`, `truncated`, `repeated_call`, `internal` | at once |
 //! | `auth`, `input`, `config`, `usage`, `sandbox`, `schema_retries`, `refused`, `budget`, `interrupted` | no |
-//! | `timeout`, `expression`, `loop_exhausted`, `items`, `include`, `isolation`, `denied` | no |
+//! | `timeout`, `expression`, `loop_exhausted`, `items`, `include`, `isolation`, `denied`, `journal` | no |
 //!
 //! Whoever failed may know better than its class: an error that says that it is not worth repeating is not repeated. So is
 //! one of a step that has had `retries` of its own, however many loops and includes are around it: attempts do not multiply.

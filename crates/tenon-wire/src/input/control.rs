@@ -298,9 +298,8 @@ fn hook(event: &str, entry: &Value) -> Result<ClientHook, InputError> {
     let timeout_secs = match entry.get("timeout") {
         None | Some(Value::Null) => None,
         Some(secs) => match secs.as_f64().filter(|secs| *secs >= 0.0) {
-            // None of its own: the one there is for all.
-            Some(secs) if secs == 0.0 => None,
-            Some(secs) => Some(secs.ceil() as u64),
+            // 0 is none of its own: the one there is for all.
+            Some(secs) => Some(secs.ceil() as u64).filter(|secs| *secs > 0),
             None => {
                 return Err(InputError::new(format!(
                     "a `timeout` in `hooks.{event}` must be a number of seconds from 0"
