@@ -122,7 +122,10 @@ impl Past {
             let damaged =
                 |why: String| JournalError::Damaged { id: stored.run.id.clone(), seq: row.seq, why };
             let entry = &row.entry;
-            past.last = past.last.max(entry.at.0);
+            // People answer when nobody runs the run, too.
+            if entry.kind != RowKind::Resolved {
+                past.last = past.last.max(entry.at.0);
+            }
             if entry.kind == RowKind::Signal {
                 // Rows of other names are somebody else's.
                 if entry.key == Signal::ROW_KEY {
@@ -321,6 +324,7 @@ impl Past {
             .filter(|(_, (_, completion))| matches!(completion.outcome, StepOutcome::Completed(_)))
             .map(|(key, _)| any_attempt(key))
             .collect();
+        let latest = self.latest_attempts();
         let again: Vec<StepKey> = self
             .ended
             .iter()
@@ -328,6 +332,8 @@ impl Past {
                 // What the caller allows is said anew each time.
                 (Role::Limit, _) => true,
                 _ if !was_over => false,
+                // What is around it was tried again since: that is where the run goes on.
+                _ if is_of_earlier_attempt(key, &latest) => false,
                 (Role::Work, outcome) if self.questions.contains_key(key) => self.is_asked_anew(key, outcome),
                 (Role::Plan, _) => true,
                 (Role::Work, StepOutcome::Failed { .. }) => !succeeded.contains(&any_attempt(key)),
@@ -368,6 +374,19 @@ impl Past {
                 self.delayed.insert(key);
             }
         }
+    }
+
+    /// How often everything was tried that has steps inside, or a time limit.
+    fn latest_attempts(&self) -> HashMap<Vec<Segment>, u32> {
+        let mut latest = HashMap::new();
+        for key in self.asked.keys().chain(self.ended.keys()).chain(self.due.keys()) {
+            let segments = key.segments();
+            for upto in 1..=segments.len() {
+                let tried = latest.entry(first_attempt(&segments[..upto])).or_insert(1);
+                *tried = segments[upto - 1].of_attempt().max(*tried);
+            }
+        }
+        latest
     }
 
     /// What the journal is to hold from now on, and what was paid for and no longer counts as done.
@@ -450,11 +469,25 @@ fn is_of_step(key: &StepKey) -> bool {
 
 /// The way to a step, whichever attempt.
 fn any_attempt(key: &StepKey) -> Vec<Segment> {
-    let mut segments = key.segments().to_vec();
+    first_attempt(key.segments())
+}
+
+fn first_attempt(segments: &[Segment]) -> Vec<Segment> {
+    let mut segments = segments.to_vec();
     if let Some(last) = segments.pop() {
         segments.push(last.attempt(1));
     }
     segments
+}
+
+/// Whether a loop, an item or an include that the key is inside of, or whose time it counts, was tried again later.
+fn is_of_earlier_attempt(key: &StepKey, latest: &HashMap<Vec<Segment>, u32>) -> bool {
+    let segments = key.segments();
+    let around = if key.role() == Role::Timeout { segments.len() } else { segments.len() - 1 };
+    (1..=around).any(|upto| {
+        let tried = latest.get(&first_attempt(&segments[..upto]));
+        tried.is_some_and(|tried| *tried > segments[upto - 1].of_attempt())
+    })
 }
 
 /// Failures that the same turns would only lead to again.

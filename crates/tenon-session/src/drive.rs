@@ -35,6 +35,10 @@ use crate::waiting::{Held, Prepared, Queue, Waiting};
 use crate::waits::{listen, next_line};
 use crate::{CommandAnswer, ControlChannel, Lines, Peer, Teller};
 
+/// How long nothing has to be said before a client is told that nothing runs: what is written together comes line by line.
+/// A client that has said all it has to say closes its side then, and with it all that could be asked of it.
+const QUIET: Duration = Duration::from_millis(20);
+
 /// What a client calls a session that it has no name for yet.
 const NEW_SESSION: &str = "_new";
 
@@ -191,6 +195,7 @@ impl<H: Host> Session<H> {
                 continue;
             }
             if running.is_none() && input_ended {
+                self.peer.tell(SessionState::Idle);
                 break;
             }
             let (background, heartbeat) = (self.host.background(), self.host.heartbeat());
@@ -212,6 +217,9 @@ impl<H: Host> Session<H> {
                         self.peer.close();
                     }
                 },
+                () = tokio::time::sleep(QUIET), if running.is_none() && self.peer.has_told_of_work() => {
+                    self.peer.tell(SessionState::Idle);
+                }
                 // The client hears at once; the model with the next turn, which is the client's to ask for.
                 () = listen(background, heartbeat, sink, ids), if running.is_none() => {}
                 ended = Answered(&mut running) => {
@@ -228,6 +236,7 @@ impl<H: Host> Session<H> {
             None => Closed::InOrder,
             Some(failure) => {
                 self.last_words(&failure);
+                self.peer.tell(SessionState::Idle);
                 Closed::Failed(failure)
             }
         }
@@ -238,6 +247,7 @@ impl<H: Host> Session<H> {
         match next {
             Waiting::Change(change) => self.host.make(change),
             Waiting::TakenBack(turn) => self.fail(turn.prompt_id, taken_back()),
+            Waiting::Refused { prompt_id, failure } => self.fail(prompt_id, failure),
             Waiting::Turn(turn) => match self.queue.given_up.clone() {
                 Some(failure) => self.fail(turn.prompt_id, failure),
                 None => return self.start(*turn).await,
@@ -351,6 +361,8 @@ impl<H: Host> Session<H> {
                     let message = "the message is empty";
                     self.input_error(number, named, message);
                     self.queue_refused(turn.prompt_id.clone(), number, message);
+                } else if let Some(failure) = self.refused.clone() {
+                    self.queue.waiting.push_back(Waiting::Refused { prompt_id: turn.prompt_id, failure });
                 } else {
                     self.queue.push(turn);
                 }
@@ -373,9 +385,8 @@ impl<H: Host> Session<H> {
 
     /// `None` when the turn was answered without the model.
     async fn start(&mut self, mut turn: Turn) -> Option<Running> {
-        let why_not = turn.refused.take().map(|why| Failure::new(ErrorClass::Input, why));
-        if let Some(failure) = why_not.or_else(|| self.refused.clone()) {
-            self.fail(turn.prompt_id, failure);
+        if let Some(why) = turn.refused.take() {
+            self.fail(turn.prompt_id, Failure::new(ErrorClass::Input, why));
             return None;
         }
         if turn.asks == Asks::WithTheNext {
@@ -429,6 +440,7 @@ impl<H: Host> Session<H> {
                 if let Some(farewell) = farewell {
                     farewell.await;
                 }
+                self.peer.tell(SessionState::Running);
                 self.lines.next_turn(&prompt_id);
                 let info = self.host.info(self.replies.session_id());
                 let outcome = (self.teller(&turn))(command).answered(answer, Some(info));
@@ -532,7 +544,6 @@ impl<H: Host> Session<H> {
         self.queue.ended = Some(running.prompt_id);
         self.host.turn_ended(&ended.outcome);
         self.stopped(&running.cancels, &ended.outcome);
-        self.peer.tell(SessionState::Idle);
     }
 
     fn input_error(&self, number: u64, prompt_id: Option<&str>, message: &str) {

@@ -88,6 +88,8 @@ struct State {
     /// How many questions of permission wait.
     asking: usize,
     tells_state: TellsState,
+    /// What the client believes; before anything is told, that nothing runs.
+    told: SessionState,
 }
 
 /// Whether a client wants to know when a turn runs and when it is asked.
@@ -109,6 +111,7 @@ impl Peer {
             turn: None,
             asking: 0,
             tells_state: TellsState::No,
+            told: SessionState::Idle,
         };
         Peer { lines, ids, state: Mutex::new(state) }
     }
@@ -119,17 +122,25 @@ impl Peer {
         self
     }
 
+    /// Tells a client that wants to know, if it is something new.
     pub(crate) fn tell(&self, about: SessionState) {
         let line = {
-            let state = self.state();
+            let mut state = self.state();
             match state.tells_state {
-                TellsState::Yes => state.replies.session_state(self.ids.next(), about),
-                TellsState::No => None,
+                TellsState::Yes if state.told != about => {
+                    state.told = about;
+                    state.replies.session_state(self.ids.next(), about)
+                }
+                TellsState::Yes | TellsState::No => None,
             }
         };
         if let Some(line) = line {
             self.lines.line(line);
         }
+    }
+
+    pub(crate) fn has_told_of_work(&self) -> bool {
+        self.state().told != SessionState::Idle
     }
 
     /// The turn that questions belong to from here on.

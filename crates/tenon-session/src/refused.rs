@@ -48,6 +48,5 @@ impl<H: Host> Session<H> {
         let emitter = Emitter::new(Arc::clone(&self.sink), Arc::clone(&self.ids), None);
         emitter.emit(EventKind::RunStarted(Box::new(self.host.info(self.replies.session_id()))));
         emitter.emit(EventKind::RunFinished(outcome));
-        self.peer.tell(SessionState::Idle);
     }
 }

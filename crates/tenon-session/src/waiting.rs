@@ -15,6 +15,11 @@ pub enum Waiting<C> {
     Turn(Box<Turn>),
     /// Its client cancelled it before it began. It has its result in its place.
     TakenBack(Box<Turn>),
+    /// It was sent after an `initialize` that was refused.
+    Refused {
+        prompt_id: Option<String>,
+        failure: Failure,
+    },
     /// It holds from here on.
     Change(C),
 }

@@ -6,12 +6,15 @@
 
 mod types;
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tenon_core::{Id, PermissionAsk, Timestamp};
 
 use crate::gemini;
 use crate::openai::{self, PROTOCOL_VERSION};
+use crate::qwen::{Flavour, mode_name};
 use crate::values::{Raw, Uuid};
 use crate::{Dialect, json_line};
 use types::{
@@ -339,6 +342,19 @@ impl Replies {
     }
 }
 
+/// What a hook is told, with the mode under the name that `init` has.
+fn with_mode_name(input: &Value) -> Cow<'_, Value> {
+    const MODE: &str = "permission_mode";
+    let Some(mode) = input.get(MODE).and_then(Value::as_str) else { return Cow::Borrowed(input) };
+    let name = mode_name(Flavour::Claude, mode);
+    if name == mode {
+        return Cow::Borrowed(input);
+    }
+    let mut named = input.clone();
+    named[MODE] = name.into();
+    Cow::Owned(named)
+}
+
 fn nested_request<'a>(dialect: Dialect, question: &'a Question<'_>) -> Request<'a> {
     match question {
         Question::CanUseTool { ask, suggestions, update } => Request::CanUseTool {
@@ -359,6 +375,10 @@ fn nested_request<'a>(dialect: Dialect, question: &'a Question<'_>) -> Request<'
             agent_id: ask.agent_id.as_deref(),
         },
         Question::HookCallback { callback_id, input, tool_use_id } => {
+            let input = match dialect {
+                Dialect::Claude => with_mode_name(input),
+                Dialect::Qwen | Dialect::Gemini | Dialect::OpenAi => Cow::Borrowed(*input),
+            };
             Request::HookCallback { callback_id, input, tool_use_id: *tool_use_id }
         }
         Question::McpMessage { server, message } => Request::McpMessage { server_name: server, message },

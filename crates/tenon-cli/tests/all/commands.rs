@@ -102,9 +102,11 @@ fn all_commands_with_good_and_bad_arguments() {
         assert!(answer["content"].as_str().unwrap().starts_with(begins), "{text}: {answer}");
         assert_eq!((&result["is_error"], &result["result"]), (&json!(false), &answer["content"]), "{text}");
     }
-    let (command, _) = typed(&mut client, "/compress");
-    let nothing = "There is nothing to compress yet: the last turn always stays.";
-    assert_eq!(command["result"]["content"], nothing, "{command}");
+    for text in ["/compress", "/compact"] {
+        let (command, _) = typed(&mut client, text);
+        let nothing = "There is nothing to compress yet: the last turn always stays.";
+        assert_eq!(command["result"]["content"], nothing, "{command}");
+    }
     let bad: [(&str, &str); 16] = [
         ("/chat save x", "there is nothing to save: the conversation is empty"),
         ("/help nobody", "there is no command `/nobody`"),

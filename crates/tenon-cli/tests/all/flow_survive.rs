@@ -284,3 +284,31 @@ fn a_run_with_a_coordinator_is_shown_again_as_it_was() {
     assert_eq!(shown.json()["total_cost_usd"], report["total_cost_usd"]);
     assert!(!shown.stdout.contains("All done."), "{shown}");
 }
+
+/// A loop, an item or an include that was tried again and is done is done.
+#[test]
+fn what_was_tried_again_from_outside_and_is_done_is_not_asked_again() {
+    let body = "      steps:\n        - { id: check, maxRetries: 0, instructions: Check. }\n        - { id: deploy, dependsOn: [check], instructions: Deploy. }\n";
+    let items = format!("  - id: l\n    retries: 1\n    loop:\n      forEach: [a]\n{body}");
+    let rounds = format!("  - id: l\n    retries: 1\n    loop:\n      maxIterations: 1\n{body}");
+    let include = "  - { id: l, include: inner.yaml, retries: 1 }\n".to_owned();
+    let inner =
+        format!("name: inner\n{}", body.replace("      steps:", "steps:").replace("        - ", "  - "));
+    for inside in [items, rounds, include] {
+        let last = "  - { id: z, dependsOn: [l], maxRetries: 0, instructions: End. }\n";
+        let place = place(&format!("name: n\nsteps:\n{inside}{last}")).file("inner.yaml", &inner);
+        let server = Server::start([
+            at("Check.").status(500).json(json!({"error": {"message": "broken"}})),
+            at("Check.").text("checked"),
+            at("Deploy.").text("deployed"),
+            at("End.").status(400).json(json!({"error": {"message": "bad"}})),
+        ]);
+        let run = run_in(&place, &server, &["run", "flow.yaml", "--run-id", "r1"]).run();
+        run.assert_code(1);
+        server.assert_script_done();
+        let server = Server::start([at("End.").text("Ended.")]);
+        let run = run_in(&place, &server, &["resume", "r1"]).run();
+        assert_eq!((run.code, run.stdout.as_str()), (0, "Ended.\n"), "{inside}\n{run}");
+        assert_eq!(server.requests().len(), 1, "{inside}\n{run}");
+    }
+}

@@ -151,6 +151,29 @@ fn clients_that_ask_for_it_are_told_when_a_turn_runs() {
     driver.finish().assert_code(0);
 }
 
+/// A client that believes that nothing more runs closes its side, and could not be asked any more.
+#[test]
+fn nothing_runs_only_when_nothing_waits() {
+    for first in ["one", "/help", ""] {
+        let server = Server::start([reply().text("ok").forever()]);
+        let setup = tenon()
+            .server(&server)
+            .env("CLAUDE_CODE_ENTRYPOINT", "sdk-py")
+            .env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1")
+            .args(LINES);
+        let lines = [said(json!(first)), user("two"), user("three")].map(|line| format!("{line}\n")).concat();
+        let run = setup.stdin(lines).run();
+        let told = |line: &Value| line["subtype"] == "session_state_changed" || line["type"] == "result";
+        let lines = run.json_lines();
+        let states: Vec<&str> = lines
+            .iter()
+            .filter(|line| told(line))
+            .map(|line| line["state"].as_str().unwrap_or("result"))
+            .collect();
+        assert_eq!(states, ["running", "result", "result", "result", "idle"], "{first}: {run}");
+    }
+}
+
 #[test]
 fn every_message_has_a_result() {
     let bad = [

@@ -271,7 +271,7 @@ pub(super) fn init(flavour: Flavour, info: &RunInfo) -> Option<ClaudeInit<'_>> {
 }
 
 /// The names of modes that clients of the dialect know; others stand as they are.
-pub(super) fn mode_name(flavour: Flavour, mode: &str) -> &str {
+pub(crate) fn mode_name(flavour: Flavour, mode: &str) -> &str {
     match (flavour, mode) {
         (Flavour::Claude, "yolo") => "bypassPermissions",
         (Flavour::Claude, "auto-edit") => "acceptEdits",

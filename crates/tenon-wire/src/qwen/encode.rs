@@ -10,7 +10,7 @@ use tenon_core::{Event, EventKind, Id, Origin, Outcome, RunInfo, TaskEnd, ToolEr
 use super::claude::{self, ClaudeNotice, Flavour, InFlight};
 use super::hook_lines::{self, Envelope};
 use super::result::{Of, no_usage, result_line, used};
-use super::turn::Turn;
+use super::turn::{Turn, TurnEnd};
 use super::types::{
     ApiRetryData, CompactBoundaryData, Heartbeat, HeartbeatData, HeartbeatStatus, Init, Line, McpServer,
     McpStatus, ModelFallbackData, Notice, Progress, RecordingDegradedData, RecordingDegradedReason,
@@ -118,7 +118,9 @@ impl QwenEncoder {
             EventKind::PartStarted { part, id, kind } => turn.part_started(*part, *id, kind, &mut sink),
             EventKind::PartDelta { part, text } => turn.part_delta(*part, text, &mut sink),
             EventKind::PartStopped { part, content } => turn.part_stopped(*part, content, &mut sink),
-            EventKind::TurnFinished { usage, .. } => turn.finish(used(self.flavour, *usage), &mut sink),
+            EventKind::TurnFinished { usage, .. } => {
+                turn.finish(used(self.flavour, *usage), TurnEnd::Whole, &mut sink)
+            }
             EventKind::Retrying { attempt, attempts, wait_ms, class, status, message } => {
                 turn.abandon(&mut sink);
                 // Clients of the `qwen` dialect know no such line; people read it on stderr.
@@ -192,7 +194,7 @@ impl QwenEncoder {
             }
             EventKind::Heartbeat => write_heartbeat(event, &mut sink),
             EventKind::RunFinished(outcome) => {
-                turn.finish(no_usage(sink.flavour), &mut sink);
+                turn.finish(no_usage(sink.flavour), TurnEnd::CutOff, &mut sink);
                 write_result(outcome, &self.options, self.in_flight, &mut sink);
                 if let Some(parent) = &event.parent {
                     self.children.remove(parent);

@@ -12,6 +12,6 @@ mod result;
 mod turn;
 mod types;
 
-pub(crate) use claude::{Flavour, published_schema as claude_schema};
+pub(crate) use claude::{Flavour, mode_name, published_schema as claude_schema};
 pub(crate) use encode::QwenEncoder;
 pub(crate) use types::published_schema;

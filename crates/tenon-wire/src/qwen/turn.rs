@@ -29,6 +29,13 @@ pub(super) struct Turn {
     current: Option<Group>,
 }
 
+/// Whether a turn came to its own end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TurnEnd {
+    Whole,
+    CutOff,
+}
+
 /// The parts that become one message.
 struct Group {
     /// The id of its first part, and of the message.
@@ -98,7 +105,7 @@ impl Turn {
         }
         let before = self.blocks_before(sink);
         let group = self.current.get_or_insert_with(|| Group { id, kind: group_kind, blocks: Vec::new() });
-        if group.is_shown(sink)
+        if group.is_streamed(sink)
             && let Some(content_block) = content.started()
         {
             sink.stream_event(StreamEvent::ContentBlockStart {
@@ -123,7 +130,7 @@ impl Turn {
             }
             Content::ToolUse { .. } => BlockDelta::InputJsonDelta { partial_json: text },
         };
-        if group.is_shown(sink) {
+        if group.is_streamed(sink) {
             sink.stream_event(StreamEvent::ContentBlockDelta { index: before + index, delta });
         }
     }
@@ -151,17 +158,18 @@ impl Turn {
                 | Part::Media(_),
             ) => {}
         }
-        if group.is_shown(sink) {
+        if group.is_streamed(sink) {
             sink.stream_event(StreamEvent::ContentBlockStop { index: before + index });
         }
     }
 
     /// The turn is over, or the run is: what came is written, a call that was cut off is not.
-    pub fn finish(&mut self, usage: Usage, sink: &mut Sink<'_>) {
+    pub fn finish(&mut self, usage: Usage, end: TurnEnd, sink: &mut Sink<'_>) {
         self.stop_open_blocks(sink);
-        let stop_reason = match &self.current {
-            Some(group) if group.kind == Kind::ToolUse => "tool_use",
-            _ => "end_turn",
+        let stop_reason = match (end, &self.current) {
+            (TurnEnd::CutOff, _) => None,
+            (TurnEnd::Whole, Some(group)) if group.kind == Kind::ToolUse => Some("tool_use"),
+            (TurnEnd::Whole, _) => Some("end_turn"),
         };
         for group in self.held.drain(..) {
             group.write(&self.model, no_usage(sink.flavour), sink);
@@ -200,7 +208,7 @@ impl Turn {
     }
 
     fn stop_open_blocks(&self, sink: &mut Sink<'_>) {
-        let Some(group) = self.current.as_ref().filter(|group| group.is_shown(sink)) else { return };
+        let Some(group) = self.current.as_ref().filter(|group| group.is_streamed(sink)) else { return };
         for (index, block) in group.blocks.iter().enumerate() {
             if block.state == BlockState::Open {
                 sink.stream_event(StreamEvent::ContentBlockStop { index: self.blocks_before(sink) + index });
@@ -219,6 +227,11 @@ impl Group {
     /// Of a sub-agent, this dialect shows the calls and not the words.
     fn is_shown(&self, sink: &Sink<'_>) -> bool {
         sink.parent.is_none() || self.kind == Kind::ToolUse
+    }
+
+    /// Clients of the `claude` dialect put pieces together by the message they belong to, and a sub-agent's have none.
+    fn is_streamed(&self, sink: &Sink<'_>) -> bool {
+        self.is_shown(sink) && (sink.parent.is_none() || sink.flavour == Flavour::Qwen)
     }
 
     fn write(&self, model: &str, usage: Usage, sink: &mut Sink<'_>) {

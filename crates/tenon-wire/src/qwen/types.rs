@@ -416,8 +416,8 @@ pub(crate) struct StartedMessage<'a> {
 /// Why the model stopped.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MessageEnd {
-    /// `end_turn` or `tool_use`.
-    pub stop_reason: &'static str,
+    /// `end_turn`, `tool_use`, or `null` where the answer was cut off.
+    pub stop_reason: Option<&'static str>,
     pub stop_sequence: (),
 }
 

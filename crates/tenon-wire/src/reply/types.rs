@@ -1,6 +1,8 @@
 //! Every line that answers a client or asks it something, in the order of its keys. The doc comments are the
 //! descriptions in the published schema. The lines of a run are in the folder of each dialect.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -99,7 +101,7 @@ pub(crate) enum Request<'a> {
         agent_id: Option<&'a str>,
     },
     /// A hook that the client registered in `initialize`.
-    HookCallback { callback_id: &'a str, input: &'a Value, tool_use_id: Option<&'a str> },
+    HookCallback { callback_id: &'a str, input: Cow<'a, Value>, tool_use_id: Option<&'a str> },
     /// JSON-RPC for a server in the client's process; answered with `{"mcp_response": …}`.
     McpMessage { server_name: &'a str, message: &'a Value },
 }
