@@ -324,7 +324,7 @@ impl Past {
             .filter(|(_, (_, completion))| matches!(completion.outcome, StepOutcome::Completed(_)))
             .map(|(key, _)| any_attempt(key))
             .collect();
-        let latest = self.latest_attempts();
+        let (latest, parents) = (self.latest_attempts(), self.parents());
         let again: Vec<StepKey> = self
             .ended
             .iter()
@@ -333,7 +333,7 @@ impl Past {
                 (Role::Limit, _) => true,
                 _ if !was_over => false,
                 // What is around it was tried again since: that is where the run goes on.
-                _ if is_of_earlier_attempt(key, &latest) => false,
+                _ if is_of_earlier_attempt(key, &latest, &parents) => false,
                 (Role::Work, outcome) if self.questions.contains_key(key) => self.is_asked_anew(key, outcome),
                 (Role::Plan, _) => true,
                 (Role::Work, StepOutcome::Failed { .. }) => !succeeded.contains(&any_attempt(key)),
@@ -480,10 +480,15 @@ fn first_attempt(segments: &[Segment]) -> Vec<Segment> {
     segments
 }
 
-/// Whether a loop, an item or an include that the key is inside of, or whose time it counts, was tried again later.
-fn is_of_earlier_attempt(key: &StepKey, latest: &HashMap<Vec<Segment>, u32>) -> bool {
+/// Whether a loop, an item or an include was tried again later that the key is, is inside of, or counts the time of.
+fn is_of_earlier_attempt(
+    key: &StepKey,
+    latest: &HashMap<Vec<Segment>, u32>,
+    parents: &HashSet<Vec<Segment>>,
+) -> bool {
     let segments = key.segments();
-    let around = if key.role() == Role::Timeout { segments.len() } else { segments.len() - 1 };
+    let is_around = key.role() == Role::Timeout || parents.contains(segments);
+    let around = if is_around { segments.len() } else { segments.len() - 1 };
     (1..=around).any(|upto| {
         let tried = latest.get(&first_attempt(&segments[..upto]));
         tried.is_some_and(|tried| *tried > segments[upto - 1].of_attempt())

@@ -312,3 +312,25 @@ fn what_was_tried_again_from_outside_and_is_done_is_not_asked_again() {
         assert_eq!(server.requests().len(), 1, "{inside}\n{run}");
     }
 }
+
+/// What is done inside of what failed again stays done.
+#[test]
+fn what_was_tried_again_goes_on_where_it_was() {
+    let inner = "name: inner\nsteps:\n  - { id: x, instructions: Do x. }\n  - { id: y, dependsOn: [x], maxRetries: 0, instructions: Do y. }\n  - { id: z, dependsOn: [y], maxRetries: 0, instructions: Do z. }\n";
+    let outer = "name: n\nsteps:\n  - { id: inc, include: inner.yaml, retries: 1 }\n";
+    let place = place(outer).file("inner.yaml", inner);
+    let broken = |step: &str, status| at(step).status(status).json(json!({"error": {"message": "no"}}));
+    let server = Server::start([
+        at("Do x.").text("X."),
+        broken("Do y.", 500),
+        at("Do x.").text("X."),
+        at("Do y.").text("Y."),
+        broken("Do z.", 400),
+    ]);
+    run_in(&place, &server, &["run", "flow.yaml", "--run-id", "r1"]).run().assert_code(1);
+    server.assert_script_done();
+    let server = Server::start([at("Do z.").text("Z.")]);
+    let run = run_in(&place, &server, &["resume", "r1"]).run();
+    run.assert_code(0);
+    assert_eq!(server.requests().len(), 1, "{run}");
+}
