@@ -42,6 +42,8 @@ struct State {
     /// Taken from the queue and not yet written.
     writing: usize,
     result_queued: bool,
+    /// More turns may come, so nobody has all they wanted.
+    is_session: bool,
     closing: bool,
     error: Option<io::Error>,
 }
@@ -65,6 +67,7 @@ impl Stdout {
                 queue: Vec::new(),
                 writing: 0,
                 result_queued: false,
+                is_session: false,
                 closing: false,
                 error: None,
             }),
@@ -118,7 +121,9 @@ impl Lines for Stdout {
     }
 
     fn next_turn(&self, prompt_id: &str) {
-        self.shared.lock().encoder.name_next_turn(prompt_id);
+        let mut state = self.shared.lock();
+        state.is_session = true;
+        state.encoder.name_next_turn(prompt_id);
     }
 
     fn control_error(&self, message: String) {
@@ -213,7 +218,7 @@ fn write_all(shared: &Shared, stop: &Stop) {
         if let Err(error) = result {
             state.error = Some(error);
         }
-        if let Some(error) = state.error.as_ref().filter(|_| !state.result_queued) {
+        if let Some(error) = state.error.as_ref().filter(|_| state.is_session || !state.result_queued) {
             stop.now(cannot_write(error));
         }
         drop(state);

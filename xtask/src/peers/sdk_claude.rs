@@ -93,7 +93,7 @@ fn in_python() -> Vec<Scenario> {
             },
         ),
         Scenario::new("control requests", [reply().text("One."), reply().text("Two.")], |seen| {
-            seen.saw["mode"] == "yolo"
+            seen.saw["mode"] == "bypassPermissions"
                 && seen.saw["models"] == json!(["other-model", "test-model"])
                 && seen.saw["agents"].to_string().contains("reviewer")
                 && seen.saw["servers"] == json!([])
