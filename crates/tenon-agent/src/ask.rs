@@ -10,7 +10,7 @@ use std::time::Instant;
 use futures_util::StreamExt;
 use tenon_core::{
     Cost, Delta, ErrorClass, Estimate, EventKind, Exceeded, Failure, Metrics, ModelFacts, Price, Request,
-    Reservation, Usage,
+    Reservation, Usage, Used,
 };
 
 use crate::fold::{Fold, Telling, Turn};
@@ -54,7 +54,7 @@ impl Run<'_> {
         let cancelled = cancel.cancelled();
         tokio::pin!(cancelled);
         let mut tally = Tally::start();
-        let mut earlier = Cost::default();
+        let mut used = Used::default();
         let broken = loop {
             if cancel.is_cancelled() {
                 break Some((self.agent.stop.failure(), Cause::Other));
@@ -97,7 +97,8 @@ impl Run<'_> {
                         }
                         Delta::SwitchedModel { from, to, status, fallback } => {
                             tally.broken_off(self.agent.models.price(&self.model), fold.usage());
-                            earlier.add(tally.cost);
+                            used.cost.add(tally.cost);
+                            used.usage.add(tally.usage);
                             self.api_duration_ms += tally.count(
                                 &mut self.metrics,
                                 &self.model,
@@ -147,9 +148,10 @@ impl Run<'_> {
                 Ok(turn)
             }
         };
-        let mut cost = tally.cost;
-        cost.add(earlier);
-        reservation.settle(cost);
+        used.cost.add(tally.cost);
+        used.usage.add(tally.usage);
+        used.turns = u32::from(result.is_ok());
+        reservation.settle(used);
         match &result {
             Ok(answer) => {
                 let (tokens_in, tokens_out) = (answer.usage.input, answer.usage.output);
@@ -190,6 +192,9 @@ fn not_paid(exceeded: Exceeded) -> Unanswered {
             .hint(format!("raise {set_by}, or narrow the task")),
         Exceeded::NoPrice { model, .. } => Failure::new(ErrorClass::Config, exceeded.to_string())
             .hint(format!("set `prices.{model}` in the settings, or use a model with a known price")),
+        Exceeded::Turns { set_by, .. } | Exceeded::Tokens { set_by, .. } => {
+            Failure::new(ErrorClass::Budget, exceeded.to_string()).hint(format!("raise {set_by}"))
+        }
     };
     Unanswered { failure, cause: Cause::Other }
 }

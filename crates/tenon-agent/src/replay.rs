@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 
 use tenon_core::{
     Cost, FinishReason, Message, Origin, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, TurnRecord, Usage,
+    Used,
 };
 
 use crate::fold::Turn;
@@ -130,7 +131,7 @@ impl Run<'_> {
     fn count_again(&mut self, model: &str, usage: Usage) {
         let told = (usage != Usage::default()).then_some(usage);
         let cost = Cost::of(self.agent.models.price(model), told);
-        self.agent.budget.count(cost);
+        self.agent.budget.count(Used { usage, cost, turns: 1 });
         let metrics = self.metrics.models.entry(model.to_owned()).or_default();
         metrics.requests += 1;
         metrics.usage.add(usage);

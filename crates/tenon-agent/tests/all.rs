@@ -7,6 +7,8 @@
 mod batch;
 #[path = "all/blocked_reader.rs"]
 mod blocked_reader;
+#[path = "all/counted.rs"]
+mod counted;
 #[path = "all/drain.rs"]
 mod drain;
 #[path = "all/ending.rs"]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tenon_agent::Stop;
-use tenon_core::{Cost, ErrorClass, Failure};
+use tenon_core::{ErrorClass, Failure};
 use tenon_flow::{
     Goal, LoadedWorkflow, NoPlan, Plan, PlannedWorkflow, Spent, StepParts, ToolChoice, WorkflowStatus,
     plan_goal,
@@ -57,7 +57,7 @@ impl Maker<'_> {
         let goal = Goal { text: self.goal, context: self.context, folder: &folder };
         self.reporter.note(&format!("goal: `{}` plans", self.parts.template.info.model));
         let before = self.planning.given_up();
-        self.parts.template.budget.count(before.cost_usd.map_or(Cost::Unknown, Cost::Usd));
+        self.parts.template.budget.count(before.used());
         let planned = match plan_goal(goal, self.parts, self.planning.turns(), self.stop).await {
             Ok(planned) => planned,
             Err(NoPlan { failure, spent: used }) => {

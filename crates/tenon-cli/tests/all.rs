@@ -53,6 +53,8 @@ mod flag_effects;
 mod flow_approve;
 #[path = "all/flow_approve_document.rs"]
 mod flow_approve_document;
+#[path = "all/flow_counted.rs"]
+mod flow_counted;
 #[path = "all/flow_events.rs"]
 mod flow_events;
 #[path = "all/flow_examples.rs"]

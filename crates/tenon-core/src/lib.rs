@@ -9,6 +9,7 @@
 
 mod ansi;
 mod approval_mode;
+mod counted;
 mod display;
 mod event;
 mod hook;
@@ -22,6 +23,7 @@ mod money;
 mod outcome;
 mod permission_update;
 mod ports;
+mod purse;
 mod redact;
 mod sampling;
 mod sandbox;
@@ -33,6 +35,7 @@ mod usage;
 
 pub use ansi::AnsiStripper;
 pub use approval_mode::{ApprovalMode, UnknownMode};
+pub use counted::{CountedBudget, Counts};
 pub use display::{FileDiff, TaskExecution, TodoItem, TodoStatus, ToolDisplay};
 pub use event::{
     CompactTrigger, Event, EventKind, McpServer, McpStatus, PartKind, PermissionDenial, RunInfo, TaskEnd,
@@ -58,7 +61,7 @@ pub use permission_update::{
 pub use ports::{
     BoxFut, Budget, Cancel, Client, ClientError, Estimate, EventSink, Exceeded, HookCall, HookReply, JsonRpc,
     MemoryJournal, ModelClient, NoBudget, NoClient, NoJournal, NoSink, Origin, PermissionAsk,
-    PermissionReply, Reservation, Tool, TurnJournal, TurnRecord,
+    PermissionReply, Reservation, Tool, TurnJournal, TurnRecord, Used,
 };
 pub use redact::{DurableEvent, DurableMessage, REDACTED_ARGS, REDACTED_NOTE};
 pub use sampling::{Effort, Reasoning, Sampling, Thinking, UnknownEffort};

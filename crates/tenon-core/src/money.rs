@@ -4,9 +4,10 @@
 //! [`Usage`] becomes dollars and how a [`MoneyBudget`] is kept. Who is asked what, and when, is the agent's.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use crate::{BoxFut, Budget, Estimate, Exceeded, Reservation, Usage};
+use crate::purse::{Answer, Purse};
+use crate::{BoxFut, Budget, Estimate, Exceeded, Reservation, Usage, Used};
 
 const TOKENS_PER_PRICE: f64 = 1_000_000.0;
 /// Sums of binary fractions end in noise; a ten-billionth of a dollar is below any price.
@@ -214,16 +215,7 @@ const FLAG: &str = "`--max-budget-usd`";
 pub struct MoneyBudget {
     limit: f64,
     set_by: &'static str,
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    ledger: Mutex<Ledger>,
-    /// Whoever waits longest holds it.
-    turn: tokio::sync::Mutex<()>,
-    /// A request is over.
-    settled: tokio::sync::Notify,
+    purse: Arc<Purse<Ledger>>,
 }
 
 #[derive(Debug, Default)]
@@ -244,16 +236,9 @@ struct Amount {
     output: f64,
 }
 
-enum Answer {
-    Granted(Amount),
-    /// Until a request under way is over.
-    Wait,
-    Refused(Exceeded),
-}
-
 impl MoneyBudget {
     pub fn new(limit_usd: f64) -> MoneyBudget {
-        MoneyBudget { limit: limit_usd, set_by: FLAG, shared: Arc::default() }
+        MoneyBudget { limit: limit_usd, set_by: FLAG, purse: Arc::default() }
     }
 
     /// What a person wrote the limit in, for messages: a flag, a setting, a field of a document.
@@ -263,49 +248,43 @@ impl MoneyBudget {
     }
 
     pub fn spent(&self) -> f64 {
-        self.with(|ledger| ledger.spent)
+        self.purse.with(|ledger| ledger.spent)
     }
 
     /// Set aside for requests under way.
     pub fn reserved(&self) -> f64 {
-        self.with(|ledger| ledger.reserved)
+        self.purse.with(|ledger| ledger.reserved)
     }
 
-    fn with<T>(&self, read: impl FnOnce(&mut Ledger) -> T) -> T {
-        read(&mut self.shared.ledger.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn ask(&self, price: &Price, estimate: &Estimate) -> Answer {
+    fn ask(&self, ledger: &mut Ledger, price: &Price, estimate: &Estimate) -> Answer<Amount> {
         let most = estimate.max_output_tokens.unwrap_or(u64::MAX);
         let input = price.of_input_at_most(estimate.input_tokens);
-        self.with(|ledger| {
-            let usual = price.of_output(estimate.input_tokens, USUAL_OUTPUT_TOKENS.min(most));
-            let dearest = ledger.dearest_answer.min(price.of_output(estimate.input_tokens, most));
-            let amount = Amount { input, output: usual.max(dearest) };
-            let taken = ledger.spent + ledger.reserved;
-            let fits = taken + amount.input + amount.output < self.limit;
-            if !fits && ledger.under_way > 0 {
-                return Answer::Wait;
-            }
-            if !fits && taken + amount.input >= self.limit {
-                let wanted = taken + amount.input + amount.output;
-                ledger.wanted = Some(ledger.wanted.map_or(wanted, |before| before.max(wanted)));
-                return Answer::Refused(Exceeded::Money {
-                    spent: ledger.spent,
-                    next: amount.input,
-                    limit: self.limit,
-                    set_by: self.set_by,
-                });
-            }
-            ledger.reserved += amount.input + amount.output;
-            ledger.under_way += 1;
-            Answer::Granted(amount)
-        })
+        let usual = price.of_output(estimate.input_tokens, USUAL_OUTPUT_TOKENS.min(most));
+        let dearest = ledger.dearest_answer.min(price.of_output(estimate.input_tokens, most));
+        let amount = Amount { input, output: usual.max(dearest) };
+        let taken = ledger.spent + ledger.reserved;
+        let fits = taken + amount.input + amount.output < self.limit;
+        if !fits && ledger.under_way > 0 {
+            return Answer::Wait;
+        }
+        if !fits && taken + amount.input >= self.limit {
+            let wanted = taken + amount.input + amount.output;
+            ledger.wanted = Some(ledger.wanted.map_or(wanted, |before| before.max(wanted)));
+            return Answer::Refused(Exceeded::Money {
+                spent: ledger.spent,
+                next: amount.input,
+                limit: self.limit,
+                set_by: self.set_by,
+            });
+        }
+        ledger.reserved += amount.input + amount.output;
+        ledger.under_way += 1;
+        Answer::Granted(amount)
     }
 
     fn settle(&self, amount: Amount, cost: Option<Cost>) {
         let sum = amount.input + amount.output;
-        self.with(|ledger| {
+        self.purse.settle(|ledger| {
             ledger.under_way = ledger.under_way.saturating_sub(1);
             // Never below nothing, and nothing when nobody asks: sums of fractions leave a rest.
             ledger.reserved = if ledger.under_way == 0 { 0.0 } else { (ledger.reserved - sum).max(0.0) };
@@ -320,7 +299,6 @@ impl MoneyBudget {
                 Some(Cost::Unknown) => ledger.spent += sum,
             }
         });
-        self.shared.settled.notify_waiters();
     }
 }
 
@@ -334,32 +312,20 @@ impl Budget for MoneyBudget {
             if price.is_free() {
                 return Ok(Reservation::nothing());
             }
-            let _turn = self.shared.turn.lock().await;
-            loop {
-                let settled = self.shared.settled.notified();
-                tokio::pin!(settled);
-                // From here on nothing that is settled goes unnoticed.
-                settled.as_mut().enable();
-                match self.ask(price, &estimate) {
-                    Answer::Granted(amount) => {
-                        let budget = self.clone();
-                        return Ok(Reservation::new(move |cost| budget.settle(amount, cost)));
-                    }
-                    Answer::Wait => settled.await,
-                    Answer::Refused(exceeded) => return Err(exceeded),
-                }
-            }
+            let amount = self.purse.grant(|ledger| self.ask(ledger, price, &estimate)).await?;
+            let budget = self.clone();
+            Ok(Reservation::new(move |used| budget.settle(amount, used.map(|used| used.cost))))
         })
     }
 
-    fn count(&self, spent: Cost) {
+    fn count(&self, used: Used) {
         // What nobody knows the price of cannot be counted.
-        if let Cost::Usd(dollars) = spent {
-            self.with(|ledger| ledger.spent += dollars);
+        if let Cost::Usd(dollars) = used.cost {
+            self.purse.with(|ledger| ledger.spent += dollars);
         }
     }
 
     fn wanted(&self) -> Option<f64> {
-        self.with(|ledger| ledger.wanted)
+        self.purse.with(|ledger| ledger.wanted)
     }
 }

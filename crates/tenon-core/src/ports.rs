@@ -263,7 +263,7 @@ pub trait Budget: Send + Sync {
     fn reserve(&self, estimate: Estimate) -> BoxFut<'_, Result<Reservation, Exceeded>>;
 
     /// Counts what was spent already: by the same run, before it was cut off.
-    fn count(&self, spent: Cost);
+    fn count(&self, used: Used);
 
     /// Dollars that the limit would have had to be above, for what was refused so far.
     fn wanted(&self) -> Option<f64> {
@@ -283,11 +283,11 @@ pub struct Estimate {
 
 /// What was set aside. `settle` replaces it by what was really used; dropping it gives it back.
 pub struct Reservation {
-    settle: Option<Box<dyn FnOnce(Option<Cost>) + Send>>,
+    settle: Option<Box<dyn FnOnce(Option<Used>) + Send>>,
 }
 
 impl Reservation {
-    pub fn new(settle: impl FnOnce(Option<Cost>) + Send + 'static) -> Reservation {
+    pub fn new(settle: impl FnOnce(Option<Used>) + Send + 'static) -> Reservation {
         Reservation { settle: Some(Box::new(settle)) }
     }
 
@@ -296,10 +296,21 @@ impl Reservation {
         Reservation { settle: None }
     }
 
-    pub fn settle(mut self, used: Cost) {
+    pub fn settle(mut self, used: Used) {
         if let Some(settle) = self.settle.take() {
             settle(Some(used));
         }
+    }
+
+    /// Both, settled together.
+    #[must_use]
+    pub fn and(self, other: Reservation) -> Reservation {
+        Reservation::new(move |used| {
+            if let Some(used) = used {
+                self.settle(used);
+                other.settle(used);
+            }
+        })
     }
 }
 
@@ -324,9 +335,22 @@ pub enum Exceeded {
         Dollars(*.limit)
     )]
     NoPrice { model: String, limit: f64, set_by: &'static str },
+    #[error("the run has used {used} of its {limit} model turns, and needs another ({set_by})")]
+    Turns { used: u32, limit: u32, set_by: &'static str },
+    #[error("the run has used {used} of the {limit} tokens it may use, and needs more ({set_by})")]
+    Tokens { used: u64, limit: u64, set_by: &'static str },
 }
 
-/// No limit on money.
+/// What requests have come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Used {
+    pub usage: Usage,
+    pub cost: Cost,
+    /// How many were answered.
+    pub turns: u32,
+}
+
+/// No limit at all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoBudget;
 
@@ -335,5 +359,5 @@ impl Budget for NoBudget {
         Box::pin(async { Ok(Reservation::nothing()) })
     }
 
-    fn count(&self, _spent: Cost) {}
+    fn count(&self, _used: Used) {}
 }

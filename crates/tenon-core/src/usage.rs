@@ -44,6 +44,13 @@ impl Metrics {
         sum
     }
 
+    /// How many requests were answered, by whichever model.
+    pub fn answers(&self) -> u32 {
+        let answers: u64 =
+            self.models.values().map(|model| model.requests.saturating_sub(model.errors)).sum();
+        u32::try_from(answers).unwrap_or(u32::MAX)
+    }
+
     /// Unknown as soon as one answer's is.
     pub fn cost(&self) -> Cost {
         let mut sum = Cost::default();

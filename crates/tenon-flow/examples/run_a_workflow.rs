@@ -78,9 +78,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("checks.yaml");
     std::fs::write(&file, DOCUMENT)?;
-    let mut options = LoadOptions::default();
-    options.tools.insert("run_tests".to_owned());
-    let workflow = load(&file, &options)?;
     let run_tests = RunTests(Arc::new(ToolSpec {
         name: "run_tests".to_owned(),
         description: "Runs all tests.".to_owned(),
@@ -88,10 +85,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // It changes nothing, so it needs no permission.
         kind: ToolKind::Read,
     }));
+    let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(run_tests)];
+    let workflow = load(&file, &LoadOptions::default().with_tools(&tools))?;
     let names = Arc::new(Names::default());
 
     let outcome = FlowRun::new(workflow, Arc::new(Scripted), "scripted")
-        .tools(vec![Arc::new(run_tests)])
+        .tools(tools)
         .sink(Arc::clone(&names) as Arc<dyn FlowSink>)
         .run()
         .await?;

@@ -14,7 +14,7 @@ use tenon_agent::{
 };
 use tenon_contract::{Contract, SUBMIT_RESULT};
 use tenon_core::{
-    BoxFut, Cancel, Cost, Ending, ErrorClass, EventSink, Failure, Media, Message, Outcome, Part, Sampling,
+    BoxFut, Cancel, Ending, ErrorClass, EventSink, Failure, Media, Message, Outcome, Part, Sampling,
     ToolSpec, TraceContext, TurnJournal, TurnRecord,
 };
 use tenon_tools::{Offered, Permissions, Registry};
@@ -27,12 +27,12 @@ use crate::prompt::{PromptParts, prompt};
 use crate::shared::Shared;
 use crate::signal::Signals;
 use crate::step_events::{self, StepSink};
-use crate::tool_aliases::{VERSION_1_TOOLS, own_name};
+use crate::tool_aliases::{VERSION_1_TOOLS, meant};
 use crate::traced::Traced;
 use crate::{
     AgentRequest, Coordination, JsonText, LoadedAgent, LoadedWorkflow, ModelWish, Notice, Purpose, Spent,
     StepError, StepErrorClass, StepKey, StepOutcome, StepOutput, StepRunner, ToolChoice, Turns,
-    WorkflowStatus, included,
+    WorkflowStatus, included, run_budget,
 };
 
 /// What is said of a step that had to submit a result and did not. Other programs match on it.
@@ -75,11 +75,12 @@ pub struct StepParts {
 }
 
 /// Runs the agents of a workflow.
+#[derive(Clone)]
 pub struct AgentSteps {
     flow: Arc<LoadedWorkflow>,
     parts: StepParts,
     events: Arc<FlowEmitter>,
-    shared: Shared,
+    shared: Arc<Shared>,
 }
 
 impl AgentSteps {
@@ -90,7 +91,7 @@ impl AgentSteps {
         signals: &Signals,
     ) -> AgentSteps {
         parts.registry.answer_to(&VERSION_1_TOOLS);
-        let shared = Shared::new(&flow, &events, signals, parts.coordination);
+        let shared = Arc::new(Shared::new(&flow, &events, signals, parts.coordination));
         AgentSteps { flow, parts, events, shared }
     }
 
@@ -215,11 +216,13 @@ impl AgentSteps {
         let contract = schema.map(Contract::submit_result);
         let has_contract = contract.is_some();
         let limits = self.limits(agent);
-        let wants = |spec: &ToolSpec| wants(agent, &spec.name) && !OF_THE_RUN.contains(&spec.name.as_str());
+        let of_run = parts.registry.names();
+        let wants =
+            |spec: &ToolSpec| wants(agent, &spec.name, &of_run) && !OF_THE_RUN.contains(&spec.name.as_str());
         let registry = parts.registry.with(wants);
         for name in listed(agent).into_iter().flatten() {
             // What a document names is not something to search for.
-            registry.offer(own_name(name), Offered::Always);
+            registry.offer(meant(name, &of_run), Offered::Always);
         }
         let stop = Stop::within(&cancel);
         let mut assigned = parts.template.agent(Assignment {
@@ -296,8 +299,15 @@ impl StepRunner for AgentSteps {
         Box::pin(self.run_step(key, request, turns, cancel))
     }
 
+    fn inside(&self, workflow: &LoadedWorkflow, paid: &Spent) -> Option<Arc<dyn StepRunner>> {
+        let budget = run_budget::counted(workflow, paid, &self.parts.template.budget)?;
+        let mut steps = self.clone();
+        steps.parts.template.budget = budget;
+        Some(Arc::new(steps))
+    }
+
     fn spent_before(&self, spent: &Spent) {
-        self.parts.template.budget.count(spent.cost_usd.map_or(Cost::Unknown, Cost::Usd));
+        self.parts.template.budget.count(spent.used());
     }
 
     fn tell(&self, notice: Notice) {
@@ -317,7 +327,7 @@ struct Ended<'a> {
 impl Ended<'_> {
     fn into_step(self, sink: &StepSink) -> StepOutcome {
         let Ended { outcome, content, has_contract, is_cancelled } = self;
-        let spent = Spent { usage: outcome.usage(), cost_usd: outcome.cost_usd, turns: outcome.turns };
+        let spent = Spent::of(outcome);
         let output = |result| StepOutput { content, result, spent };
         match &outcome.ending {
             Ending::Success(success) => {
@@ -390,15 +400,15 @@ pub(crate) fn listed(agent: Option<&Arc<LoadedAgent>>) -> Option<&Vec<String>> {
     }
 }
 
-fn wants(agent: Option<&Arc<LoadedAgent>>, tool: &str) -> bool {
-    let names = |list: &[String]| list.iter().any(|name| own_name(name) == tool);
+fn wants(agent: Option<&Arc<LoadedAgent>>, tool: &str, of_run: &[String]) -> bool {
+    let names = |list: &[String]| list.iter().any(|name| meant(name, of_run) == tool);
     listed(agent).is_none_or(|list| names(list))
         && !agent.is_some_and(|agent| names(&agent.spec.disallowed_tools))
 }
 
 /// Helpers are for agents that ask for them: many agents are what a workflow is for.
 fn wants_helpers(agent: Option<&Arc<LoadedAgent>>) -> bool {
-    listed(agent).is_some() && wants(agent, "agent")
+    listed(agent).is_some() && wants(agent, "agent", &[])
 }
 
 fn sampling(agent: Option<&Arc<LoadedAgent>>) -> Sampling {

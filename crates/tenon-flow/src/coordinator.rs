@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tenon_agent::{Assignment, Cap, Folder, HowToAnswer, Limits, Replay, SetBy, Stop, run, system_prompt};
-use tenon_core::{Cost, Ending, ErrorClass, EventSink, Failure, Message, Sampling, TurnRecord};
+use tenon_core::{Ending, ErrorClass, EventSink, Failure, Message, Sampling, TurnRecord};
 use tenon_tools::Registry;
 
 use crate::addressee::names;
@@ -107,7 +107,7 @@ impl Coordinator {
         if self.word.said().is_some() {
             self.post.close_for(&Address::Coordinator, DropReason::MailboxClosedByFinalize).await;
             let spent = cost_of(&turns.records, &parts.template.models);
-            parts.template.budget.count(spent.cost_usd.map_or(Cost::Unknown, Cost::Usd));
+            parts.template.budget.count(spent.used());
             return self.paid(spent).await;
         }
         let (spent, failure) = match parts.models.model(&ModelWish::default(), None) {
@@ -149,8 +149,7 @@ impl Coordinator {
                 agent.background.mailbox =
                     Some(Arc::new(Reader::new(&self.post, Address::Coordinator, stop.clone())));
                 let outcome = run(agent, Arc::new(sink) as Arc<dyn EventSink>).await.outcome;
-                let spent =
-                    Spent { usage: outcome.usage(), cost_usd: outcome.cost_usd, turns: outcome.turns };
+                let spent = Spent::of(&outcome);
                 let failure = match &outcome.ending {
                     Ending::Failure(failure) => Some((**failure).clone()),
                     Ending::Success(_) => None,

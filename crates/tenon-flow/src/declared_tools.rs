@@ -9,7 +9,7 @@ use tenon_tools::{Forbidden, Permissions, Registry};
 
 use crate::isolation::WORKTREE;
 use crate::shared::SHARED_TOOLS;
-use crate::tool_aliases::own_name;
+use crate::tool_aliases::{meant, own_name};
 use crate::{LoadedAgent, LoadedStep, LoadedWorkflow, LoopKind, ModelPrice, StepBody, ToolChoice};
 
 /// A tool that a step's agent lists and cannot use.
@@ -31,14 +31,16 @@ pub fn unusable_tools(
     permissions: &Permissions,
 ) -> Vec<UnusableTool> {
     let mut found = Vec::new();
+    let of_run = registry.names();
     in_steps(&flow.steps, "", &mut |step, agent| {
         let ToolChoice::Only(names) = &agent.spec.tools else { return };
-        let unwanted =
-            |name: &str| agent.spec.disallowed_tools.iter().any(|other| own_name(other) == own_name(name));
+        let unwanted = |name: &str| {
+            agent.spec.disallowed_tools.iter().any(|other| meant(other, &of_run) == meant(name, &of_run))
+        };
         // What agents of a workflow have in common is there whatever the run has.
         let is_shared = |name: &str| SHARED_TOOLS.contains(&name);
         for tool in names.iter().filter(|name| !unwanted(name) && !is_shared(name)) {
-            if let Some(Forbidden { reason, hint }) = why_not(own_name(tool), registry, permissions) {
+            if let Some(Forbidden { reason, hint }) = why_not(meant(tool, &of_run), registry, permissions) {
                 let (step, agent) = (step.to_owned(), agent.name.clone());
                 found.push(UnusableTool { step, agent, tool: tool.clone(), reason, hint });
             }

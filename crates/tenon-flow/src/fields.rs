@@ -309,8 +309,8 @@ pub static BUDGET: Object = Object {
     words: "`budget`",
     fields: &[
         field("maxUsd", Number(0.0, MAX_USD), Optional, "", "Dollars"),
-        field("maxTokens", Whole(1, MAX_TOKENS), Optional, "", "Tokens, in and out"),
-        field("maxTurns", Whole(1, MAX_COUNT), Optional, "", "Model turns of all steps together"),
+        field("maxTokens", Whole(1, MAX_TOKENS), Optional, "", "Tokens of the whole run, in and out"),
+        field("maxTurns", Whole(1, MAX_COUNT), Optional, "", "Answers of models in the whole run"),
     ],
 };
 

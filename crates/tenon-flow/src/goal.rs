@@ -115,7 +115,7 @@ pub async fn plan_goal(
     // Nobody watches it being written, so what breaks off is asked for again.
     planner.audience = Audience::Whole;
     let outcome = run(planner, Arc::clone(&parts.sink)).await.outcome;
-    let spent = Spent { usage: outcome.usage(), cost_usd: outcome.cost_usd, turns: outcome.turns };
+    let spent = Spent::of(&outcome);
     match &outcome.ending {
         Ending::Failure(failure) => Err(NoPlan { failure: told(failure), spent }),
         Ending::Success(_) => match accepted.lock().unwrap_or_else(PoisonError::into_inner).take() {

@@ -349,7 +349,9 @@ impl Interpreter {
 
     /// Budgets, and whether that was all.
     fn after(&mut self, mut asks: Asks<'_>) {
-        if let Some(error) = asks.exhausted.take() {
+        // Nobody asks for more where everything is over, whatever came of it.
+        let is_done = |graph: &Graph| graph.is_over() && !graph.was_refused();
+        if let Some(error) = asks.exhausted.take().filter(|_| !self.graph.as_ref().is_some_and(is_done)) {
             self.halt(StopReason::Budget(error), &mut asks);
         }
         if self.outcome.is_some() {

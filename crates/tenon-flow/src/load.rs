@@ -18,6 +18,7 @@ use std::time::Duration;
 use ring::digest::{Context, SHA256};
 use serde_json::Value;
 use tenon_contract::Schema;
+use tenon_core::Tool;
 
 use crate::cel::Expression;
 use crate::diagnostic::{Code, Severity};
@@ -113,6 +114,13 @@ pub struct LoadOptions {
 type Doubt = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 impl LoadOptions {
+    /// Documents may list these tools, which the run is going to be given.
+    #[must_use]
+    pub fn with_tools<'t>(mut self, tools: impl IntoIterator<Item = &'t Arc<dyn Tool>>) -> LoadOptions {
+        self.tools.extend(tools.into_iter().map(|tool| tool.spec().name.clone()));
+        self
+    }
+
     /// What is said of each model that a document names. It only warns: models are settled by a run.
     pub fn doubt_model(&mut self, doubt: impl Fn(&str) -> Option<String> + Send + Sync + 'static) {
         self.doubt = Some(Box::new(doubt));

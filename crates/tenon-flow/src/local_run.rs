@@ -230,8 +230,12 @@ impl LocalRun {
             let message = format!("no workflow is included at `{}`", request.step_id);
             return Box::pin(async { (failed(StepErrorClass::Include, message), busy) });
         };
+        let mut shared = self.shared.clone();
+        if let Some(runner) = shared.runner.inside(&workflow, &shared.log.paid_inside(&key)) {
+            shared.runner = runner;
+        }
         let spec = self.spec.included(workflow, key, &request);
-        let mut inner = LocalRun::new(spec.clone(), self.shared.clone(), cancel, busy);
+        let mut inner = LocalRun::new(spec.clone(), shared, cancel, busy);
         Box::pin(async move {
             let outcome = drive(Interpreter::new(spec), &mut inner).await;
             (as_step(&request.step_id, &outcome), inner.holding.take())

@@ -32,14 +32,12 @@ pub(crate) fn spent_by(completion: &Completion) -> Spent {
 pub(crate) fn cost_of(turns: &[TurnRecord], models: &Models) -> Spent {
     let mut spent = Spent::default();
     for turn in turns {
-        let (model, usage, turns) = match turn {
-            TurnRecord::ModelTurn { model, usage, .. } => (model, usage, 1),
-            TurnRecord::Besides { model, usage } => (model, usage, 0),
-            _ => continue,
+        let (TurnRecord::ModelTurn { model, usage, .. } | TurnRecord::Besides { model, usage }) = turn else {
+            continue;
         };
         let told = (*usage != Usage::default()).then_some(*usage);
         let cost = Cost::of(models.price(model), told);
-        spent.add(&Spent { usage: *usage, cost_usd: cost.usd(), turns });
+        spent.add(&Spent { usage: *usage, cost_usd: cost.usd(), turns: 1 });
     }
     spent
 }

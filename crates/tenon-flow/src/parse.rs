@@ -120,11 +120,11 @@ fn read_workflow(reader: &mut Reader<'_>, root: &Node) -> Option<Workflow> {
 
 /// Zero is not a way to leave it out.
 fn read_version(reader: &mut Reader<'_>, fields: &Fields<'_>) -> u32 {
-    let Some(version) = reader.integer(fields, "version") else { return VERSION };
+    let hint = format!("write `version: {VERSION}`, or leave it out");
+    let Some(version) = reader.integer_or(fields, "version", Some(&hint)) else { return VERSION };
     if version != i64::from(VERSION) {
         let code = if version > 0 { Code::UnknownVersion } else { Code::Validation };
         let message = format!("unknown version {version} (only version {VERSION} is supported)");
-        let hint = format!("write `version: {VERSION}`, or leave it out");
         reader.problems.error(code, fields.place("version"), message, hint);
     }
     VERSION

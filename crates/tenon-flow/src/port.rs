@@ -11,7 +11,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tenon_core::{BoxFut, Cancel, Timestamp};
 
-use crate::{ApprovalRequest, JsonText, Notice, Spent, StepError, StepKey, StepRecord, Turns};
+use crate::{
+    ApprovalRequest, JsonText, LoadedWorkflow, Notice, Spent, StepError, StepKey, StepRecord, Turns,
+};
 
 /// Starts steps and yields their completions in an order that is itself durable.
 ///
@@ -264,6 +266,13 @@ pub trait StepRunner: Send + Sync {
         turns: Turns,
         cancel: Cancel,
     ) -> BoxFut<'_, StepOutcome>;
+
+    /// Who runs the steps of a workflow that is included, where that has rules of its own. `paid` is what was spent inside it
+    /// when the run was here before.
+    fn inside(&self, workflow: &LoadedWorkflow, paid: &Spent) -> Option<Arc<dyn StepRunner>> {
+        let _ = (workflow, paid);
+        None
+    }
 
     /// A step ended when the run was here before; what it spent counts.
     fn spent_before(&self, spent: &Spent) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tenon_core::{ErrorClass, RawJson, Usage};
+use tenon_core::{Cost, ErrorClass, Outcome, RawJson, Usage, Used};
 
 use crate::{Coordinated, Question};
 
@@ -162,7 +162,7 @@ pub struct Spent {
     pub usage: Usage,
     /// Dollars; `None` as soon as one part is not known.
     pub cost_usd: Option<f64>,
-    /// Model turns.
+    /// Answers of models, to helpers and for summaries too.
     pub turns: u32,
 }
 
@@ -180,6 +180,16 @@ impl Spent {
             _ => None,
         };
         self.turns = self.turns.saturating_add(other.turns);
+    }
+
+    pub fn of(outcome: &Outcome) -> Spent {
+        Spent { usage: outcome.usage(), cost_usd: outcome.cost_usd, turns: outcome.metrics.answers() }
+    }
+
+    /// As budgets count it.
+    pub fn used(&self) -> Used {
+        let cost = self.cost_usd.map_or(Cost::Unknown, Cost::Usd);
+        Used { usage: self.usage, cost, turns: self.turns }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::traced::Traced;
 use crate::{
     AgentSteps, Coordination, FlowSink, JsonText, LoadedWorkflow, ModelWish, NoLog, Notice, Report,
     RunLimits, RunSpec, StepKey, StepLog, StepModels, StepParts, StepRequest, StepRunner, WorkflowOutcome,
-    WorkflowStatus, coordinator, run_locally, step_events, with_defaults,
+    WorkflowStatus, coordinator, run_budget, run_locally, step_events, with_defaults,
 };
 
 /// The share of a model's context that may fill before older turns are summed up.
@@ -50,6 +50,7 @@ pub async fn run(
     let flow = Arc::clone(&spec.workflow);
     begin(&flow, &events, log.has_begun(&spec.place));
     let traced = Traced::begin(&parts);
+    parts.template.budget = run_budget::of_run(&spec, &*log, parts.template.budget);
     if !log.turns(&coordinator::key(events.run_id())).records.is_empty() {
         // It was asked for when the run began.
         parts.coordination = Coordination::On;

@@ -493,7 +493,7 @@ impl AttemptView {
                     call.result = Some(result.content);
                 }
             }
-            TurnRecord::Besides { usage, .. } => self.spent.add(&Spent { usage, cost_usd: None, turns: 0 }),
+            TurnRecord::Besides { usage, .. } => self.spent.add(&Spent { usage, cost_usd: None, turns: 1 }),
             TurnRecord::UserMessage { .. }
             | TurnRecord::Compacted { .. }
             | TurnRecord::Stopped { .. }

@@ -1,22 +1,30 @@
 //! The tool names of version-1 documents, with their parameters, as other names of ours.
 //!
 //! A document may list `bash` among its tools, and a model may call it: both mean our tool. The model is offered our
-//! names only. `glob` has the same name and parameter in both.
+//! names only. `glob` has the same name and parameter in both. `search` and `execute_command` stand in published documents of
+//! that version without parameters of their own.
 
 use serde_json::Value;
 use tenon_core::Args;
 use tenon_tools::Alias;
 
-pub const VERSION_1_TOOLS: [Alias; 4] = [
+pub const VERSION_1_TOOLS: [Alias; 6] = [
     Alias { name: "bash", tool: "run_shell_command", arguments: bash },
     Alias { name: "read", tool: "read_file", arguments: path_to_file_path },
     Alias { name: "write", tool: "write_file", arguments: path_to_file_path },
     Alias { name: "grep", tool: "grep_search", arguments: grep },
+    Alias { name: "search", tool: "grep_search", arguments: query_to_pattern },
+    Alias { name: "execute_command", tool: "run_shell_command", arguments: bash },
 ];
 
 /// Our name of a tool that a document lists.
 pub fn own_name(name: &str) -> &str {
     VERSION_1_TOOLS.iter().find(|alias| alias.name == name).map_or(name, |alias| alias.tool)
+}
+
+/// The tool that a document means that lists this name: one of the run that is called so, or else ours.
+pub(crate) fn meant<'a>(name: &'a str, of_run: &[String]) -> &'a str {
+    if of_run.iter().any(|own| own == name) { name } else { own_name(name) }
 }
 
 /// `timeout_seconds` is ours in milliseconds, and `working_directory` is `directory`.
@@ -31,6 +39,10 @@ fn bash(mut args: Args) -> Args {
 
 fn path_to_file_path(args: Args) -> Args {
     renamed(args, "path", "file_path")
+}
+
+fn query_to_pattern(args: Args) -> Args {
+    renamed(args, "query", "pattern")
 }
 
 /// Without `regex`, the pattern is plain text.
@@ -84,6 +96,13 @@ mod tests {
                 json!({"pattern": "a.b", "path": ".", "regex": true}),
                 json!({"pattern": "a.b", "path": "."}),
             ),
+            ("search", json!({"query": "a.b"}), json!({"pattern": "a.b"})),
+            ("search", json!({"pattern": "a.b", "path": "."}), json!({"pattern": "a.b", "path": "."})),
+            (
+                "execute_command",
+                json!({"command": "ls", "timeout_seconds": 1}),
+                json!({"command": "ls", "timeout": 1000}),
+            ),
         ];
         for (name, given, wanted) in table {
             let alias = VERSION_1_TOOLS.iter().find(|alias| alias.name == name).unwrap();
@@ -91,5 +110,7 @@ mod tests {
             assert_eq!(Value::Object((alias.arguments)(given)), wanted, "{name}");
         }
         assert_eq!((own_name("bash"), own_name("glob")), ("run_shell_command", "glob"));
+        let of_run = ["search".to_owned(), "grep_search".to_owned()];
+        assert_eq!((meant("search", &of_run), meant("search", &of_run[1..])), ("search", "grep_search"));
     }
 }

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use proptest::prelude::*;
 use tenon_core::{
     Above, BoxFut, Budget, Cost, Delta, ErrorClass, Estimate, Exceeded, FinishReason, Metrics, ModelError,
-    ModelFacts, Models, MoneyBudget, Price, Rates, Reservation, USUAL_OUTPUT_TOKENS, Usage,
+    ModelFacts, Models, MoneyBudget, Price, Rates, Reservation, USUAL_OUTPUT_TOKENS, Usage, Used,
 };
 use tenon_testkit::cases;
 
@@ -25,6 +25,10 @@ fn facts(price: Price) -> ModelFacts {
 
 fn usage(input: u64, output: u64) -> Usage {
     Usage { input, output, total: input + output, ..Usage::default() }
+}
+
+fn used(cost: Cost) -> Used {
+    Used { cost, ..Used::default() }
 }
 
 fn with_usage(mut answer: Answer, usage: Usage) -> Answer {
@@ -209,13 +213,13 @@ fn reservations_are_given_back_settled_or_guessed() {
     assert!(reserve(4).is_none(), "7 + 7 + 7 is more than 20, and two requests may be cheaper than thought");
     drop(first);
     let third = reserve(4).unwrap().unwrap();
-    second.settle(Cost::Usd(12.0));
+    second.settle(used(Cost::Usd(12.0)));
     assert_eq!((budget.spent(), budget.reserved()), (12.0, 7.0));
     assert!(reserve(4).is_none());
     drop(third);
     let alone = reserve(4).unwrap().unwrap();
     assert!(reserve(1).is_none(), "nobody beside it");
-    alone.settle(Cost::Usd(7.0));
+    alone.settle(used(Cost::Usd(7.0)));
     assert_eq!((budget.spent(), budget.reserved()), (19.0, 0.0));
     let refused = reserve(1).unwrap().map(drop).unwrap_err();
     assert_eq!(
@@ -225,10 +229,10 @@ fn reservations_are_given_back_settled_or_guessed() {
     );
     assert!(refused.to_string().ends_with("before its answer (`the purse`)"), "{refused}");
     let budget = MoneyBudget::new(10.0);
-    at_once(&budget, ask(4)).unwrap().unwrap().settle(Cost::Unknown);
+    at_once(&budget, ask(4)).unwrap().unwrap().settle(used(Cost::Unknown));
     assert_eq!((budget.spent(), budget.reserved()), (7.0, 0.0), "somebody answered and nobody counted");
-    budget.count(Cost::Usd(1.5));
-    budget.count(Cost::Unknown);
+    budget.count(used(Cost::Usd(1.5)));
+    budget.count(used(Cost::Unknown));
     assert_eq!(budget.spent(), 8.5, "what was spent before counts, as far as anybody knows");
     let unpriced = Estimate { price: None, ..ask(1) };
     assert!(matches!(at_once(&budget, unpriced), Some(Err(Exceeded::NoPrice { .. }))));
@@ -246,7 +250,7 @@ fn an_answer_is_expected_to_be_as_dear_as_the_dearest_so_far() {
         reserved
     };
     assert_eq!(reserved(None), USUAL_OUTPUT_TOKENS as f64);
-    at_once(&budget, estimate(&price, 1)).unwrap().unwrap().settle(Cost::Usd(9000.0));
+    at_once(&budget, estimate(&price, 1)).unwrap().unwrap().settle(used(Cost::Usd(9000.0)));
     assert_eq!((reserved(None), reserved(Some(5000)), reserved(Some(100))), (9000.0, 5000.0, 100.0));
 }
 
@@ -261,7 +265,7 @@ fn whoever_waits_longest_is_next_and_whoever_leaves_holds_up_nobody() {
     assert!(waiting.iter_mut().all(|one| poll(one).is_none()));
     drop(waiting.remove(0));
     assert!(waiting.iter_mut().all(|one| poll(one).is_none()));
-    under_way.settle(Cost::Usd(0.25));
+    under_way.settle(used(Cost::Usd(0.25)));
     // The later one asks first, and still comes second.
     assert!(poll(&mut waiting[1]).is_none());
     let next = poll(&mut waiting[0]).unwrap().unwrap();
@@ -294,7 +298,7 @@ proptest! {
                         tokio::task::yield_now().await;
                         let cost = price.of(usage(input, output));
                         paid += cost;
-                        reservation.settle(Cost::Usd(cost));
+                        reservation.settle(used(Cost::Usd(cost)));
                     }
                     paid
                 })

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tenon_agent::{AgentType, Cap, Limits, NamedModel, ToolChoices};
 use tenon_core::{
-    ApprovalMode, BoxFut, Budget, Cost, ErrorClass, Estimate, EventKind, Exceeded, FinishReason, ModelClient,
-    ModelError, Reservation, TaskStatus, ToolDisplay,
+    ApprovalMode, BoxFut, Budget, ErrorClass, Estimate, EventKind, Exceeded, FinishReason, ModelClient,
+    ModelError, Reservation, TaskStatus, ToolDisplay, Used,
 };
 use tenon_tools::{OutputStore, PermissionOptions, Permissions, Rule};
 
@@ -385,7 +385,7 @@ impl Budget for Purse {
         Box::pin(async move { left.map(|_| Reservation::new(|_| ())).map_err(|_| refused) })
     }
 
-    fn count(&self, _spent: Cost) {}
+    fn count(&self, _used: Used) {}
 }
 
 #[test]

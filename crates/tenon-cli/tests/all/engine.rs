@@ -19,10 +19,12 @@
 //! | 15 | a truncated journal | `engine_15_…` |
 //! | 16 | a full disk | `engine_16_…` |
 //!
-//! `world.rs` has the documents, the model and the checks.
+//! `documents.rs` has the documents, `world.rs` the model and the checks.
 
 #[path = "engine/crashes.rs"]
 mod crashes;
+#[path = "engine/documents.rs"]
+mod documents;
 #[path = "engine/sixteen.rs"]
 mod sixteen;
 #[path = "engine/world.rs"]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::layout::{What, lay_out};
 use super::{Plan, PlanKind, PlanStep, wrapped};
+use crate::markup::entity;
 
 const COLUMN: usize = 9;
 const LINE: usize = 18;
@@ -181,15 +182,11 @@ fn box_height(lines: usize) -> usize {
 fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        match c {
-            '&' => shown.push_str("&amp;"),
-            '<' => shown.push_str("&lt;"),
-            '>' => shown.push_str("&gt;"),
-            '"' => shown.push_str("&quot;"),
-            '\'' => shown.push_str("&#39;"),
+        match (entity(c), c) {
+            (Some(entity), _) => shown.push_str(entity),
             // XML has no way to write the others.
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => shown.push(' '),
-            c => shown.push(c),
+            (None, c) if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => shown.push(' '),
+            (None, c) => shown.push(c),
         }
     }
     shown

@@ -16,6 +16,7 @@ use super::attempts::{SetBy, TimeLimit, timed_out};
 use super::schedule::Graph;
 use super::{MoneyLimit, RunSpec, WallTime};
 use crate::cel::CelError;
+use crate::run_budget::{TOKENS, TURNS};
 use crate::{
     Answer, JsonText, Spent, StepError, StepErrorClass, StepRecord, StepStatus, WorkflowOutcome,
     WorkflowStatus,
@@ -193,13 +194,13 @@ pub(crate) fn used_up(spec: &RunSpec, spent: &Spent) -> Option<StepError> {
         && spent.usage.total >= max
     {
         let used = spent.usage.total;
-        return over(format!("{used} of the {max} tokens it may use"), "`budget.maxTokens` of the document");
+        return over(format!("{used} of the {max} tokens it may use"), TOKENS);
     }
     if let Some(max) = budget.max_turns
         && spent.turns >= max
     {
         let used = spent.turns;
-        return over(format!("{used} of its {max} model turns"), "`budget.maxTurns` of the document");
+        return over(format!("{used} of its {max} model turns"), TURNS);
     }
     None
 }

@@ -127,6 +127,12 @@ impl Graph {
         self.nodes.iter().all(|node| matches!(node, Node::Over(_)))
     }
 
+    /// Whether a step did not get what it asked for, because the budget is used up.
+    pub(crate) fn was_refused(&self) -> bool {
+        let is_budget = |error: &StepError| error.class == StepErrorClass::Budget;
+        self.records().any(|(_, record)| record.error.as_ref().is_some_and(is_budget))
+    }
+
     /// The records of all steps that are over, in the document's order.
     pub(crate) fn records(&self) -> impl Iterator<Item = (&LoadedStep, &Arc<StepRecord>)> {
         self.list.steps().iter().zip(&self.nodes).filter_map(|(step, node)| match node {

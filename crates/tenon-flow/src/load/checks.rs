@@ -20,6 +20,7 @@ use crate::document::{AgentSpec, Places, Step, ToolChoice, Workflow};
 use crate::parse::join;
 use crate::pinned::Files;
 use crate::references::{self, RefError, Resolved};
+use crate::tool_aliases::own_name;
 use crate::{context_files, topology, unicode};
 
 /// Where a schema says nothing more of what is wrong with it.
@@ -183,7 +184,7 @@ impl Check<'_> {
                 let is_known = name.starts_with(SERVER_TOOL)
                     || STEP_TOOLS.contains(&name.as_str())
                     || loader.options.tools.contains(name)
-                    || tenon_tools::known_tool_names().any(|known| known == name);
+                    || tenon_tools::known_tool_names().any(|known| known == own_name(name));
                 if is_known {
                     continue;
                 }

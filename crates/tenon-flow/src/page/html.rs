@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use tenon_core::Timestamp;
 
+use crate::markup::entity;
 use crate::unicode::{is_bidi, is_invisible};
 
 /// Of one text. A page is for reading; all of it is in the journal.
@@ -19,12 +20,10 @@ pub(super) fn text(content: &str) -> String {
 }
 
 fn push(shown: &mut String, c: char) {
+    if let Some(entity) = entity(c) {
+        return shown.push_str(entity);
+    }
     match c {
-        '&' => shown.push_str("&amp;"),
-        '<' => shown.push_str("&lt;"),
-        '>' => shown.push_str("&gt;"),
-        '"' => shown.push_str("&quot;"),
-        '\'' => shown.push_str("&#39;"),
         '\n' | '\t' => shown.push(c),
         // Shown by their numbers: they would act on what stands around them.
         c if c.is_control()

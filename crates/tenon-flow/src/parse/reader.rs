@@ -310,6 +310,16 @@ impl<'a> Reader<'a> {
 
     /// Any whole number.
     pub(super) fn integer(&mut self, fields: &Fields<'_>, name: &str) -> Option<i64> {
+        self.integer_or(fields, name, None)
+    }
+
+    /// `instead` is what to do about anything else, where one answer fits all.
+    pub(super) fn integer_or(
+        &mut self,
+        fields: &Fields<'_>,
+        name: &str,
+        instead: Option<&str>,
+    ) -> Option<i64> {
         let node = fields.get(name)?;
         let whole = match node.resolve() {
             Some(Scalar::Number(number)) => number.as_i64().or_else(|| {
@@ -337,10 +347,15 @@ impl<'a> Reader<'a> {
                         "write it without a fraction",
                     ),
                 };
-                self.problems.error(Code::Validation, node.place, message, hint);
+                self.problems.error(Code::Validation, node.place, message, instead.unwrap_or(hint));
             }
-            _ => {
-                let hint = format!("write digits without quotes: `{name}: 3`");
+            (kind, _) => {
+                let digits = match kind {
+                    Kind::Scalar { text, .. } => text.trim().parse::<u32>().unwrap_or(3),
+                    _ => 3,
+                };
+                let hint = format!("write digits without quotes: `{name}: {digits}`");
+                let hint = instead.map_or(hint, str::to_owned);
                 self.wrong_type(node, &format!("`{name}`"), "a whole number", hint);
             }
         }

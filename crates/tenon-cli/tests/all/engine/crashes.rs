@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use tenon_testkit::{Run, Running, Signal, cases};
 
-use super::world::{DOCUMENTS, Row, Whole, World, check_segment};
+use super::documents::DOCUMENTS;
+use super::world::{Row, Whole, World, check_segment};
 
 /// Worlds at a time: a run waits for its disk and its commands most of the time.
 const AT_ONCE: usize = 4;

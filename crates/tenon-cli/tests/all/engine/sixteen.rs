@@ -6,9 +6,8 @@ use std::time::Duration;
 use tenon_testkit::{Gate, Run, Server, Signal, Tenon, Value, json, reply};
 
 use super::crashes::{Died, at_row, kill_when};
-use super::world::{
-    BATCHES, EVERYTHING, INTERRUPTED, NESTED, RUN, Whole, World, check_segment, effect, timeless,
-};
+use super::documents::{BATCHES, EVERYTHING, NESTED};
+use super::world::{INTERRUPTED, RUN, Whole, World, check_segment, effect, timeless};
 
 const WAIT: Duration = Duration::from_secs(30);
 
