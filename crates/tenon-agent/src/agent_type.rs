@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use tenon_core::{ApprovalMode, ToolKind, ToolSpec};
+use tenon_tools::denied_with;
 
 use crate::NamedModel;
 
@@ -76,6 +77,30 @@ impl AgentType {
             ToolChoices::ReadOnly => spec.kind == ToolKind::Read && !DELEGATING.contains(&name.as_str()),
             ToolChoices::Only(names) => names.contains(name),
         };
-        chosen && !self.without.contains(name)
+        chosen && !self.without.iter().any(|denied| denied_with(denied, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_is_taken_away_takes_along_what_can_do_the_same() {
+        let table: [(&str, &[&str]); 3] = [
+            ("run_shell_command", &["edit", "write_file", "read_file"]),
+            ("edit", &["run_shell_command", "monitor", "read_file"]),
+            ("write_file", &["run_shell_command", "monitor", "edit", "read_file"]),
+        ];
+        for (denied, left) in table {
+            let kind = AgentType { without: vec![denied.to_owned()], ..AgentType::built_in().remove(0) };
+            let wants = |name: &str| {
+                let (name, description) = (name.to_owned(), String::new());
+                kind.wants(&ToolSpec { name, description, parameters: true.into(), kind: ToolKind::Other })
+            };
+            let tools = ["run_shell_command", "monitor", "edit", "write_file", "read_file"];
+            let found: Vec<&str> = tools.into_iter().filter(|tool| wants(tool)).collect();
+            assert_eq!(found, left, "{denied}");
+        }
     }
 }

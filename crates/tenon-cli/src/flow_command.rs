@@ -3,14 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tenon_config::{ChoiceError, ModelFlags, ProjectTrust, Sources, choose_model};
+use tenon_config::{
+    ChoiceError, Loaded, ModelChoice, ModelFlags, ProjectTrust, Settings, Sources, Surroundings,
+    choose_fallback, choose_model,
+};
 use tenon_core::{ErrorClass, Failure, exit_code};
 use tenon_flow::{Diagnostic, Drawing, LoadError, LoadOptions, LoadedWorkflow, Plan, load};
 
+use crate::args::RunArgs;
 use crate::flow_args::{FlowCommand, PlanFormat, ReportFormat};
 use crate::manual::print;
 use crate::stderr::{Level, Reporter, line};
-use crate::{flow_approve, flow_run, flow_runs, surroundings, sys};
+use crate::{flow_approve, flow_run, flow_runs, model, surroundings, sys};
 
 pub fn main(command: FlowCommand) -> u8 {
     match command {
@@ -33,33 +37,56 @@ pub fn main(command: FlowCommand) -> u8 {
 /// Tools and models as this machine knows them. Models only warn: which one answers is settled when a run begins.
 pub fn load_options() -> LoadOptions {
     let here = surroundings::collect(None);
-    let settings =
-        tenon_config::load(&here, &Sources::all(), ProjectTrust::Pinned).map(|loaded| loaded.settings);
-    let mut options = LoadOptions::default();
-    if let Ok(settings) = settings {
-        options.doubt_model(move |name| {
+    match tenon_config::load(&here, &Sources::all(), ProjectTrust::Pinned) {
+        Ok(Loaded { settings, .. }) => doubting(move |name| {
             let flags = ModelFlags { model: Some(name), ..ModelFlags::default() };
-            match choose_model(flags, &settings, &here.env) {
-                Ok(choice) if name.contains('/') && !name.starts_with(&format!("{}/", choice.provider)) => {
-                    Some(format!(
-                        "no provider is called `{}`, so `{}` is asked",
-                        before(name),
-                        choice.provider
-                    ))
-                }
-                Ok(_) => None,
-                Err(ChoiceError::NoCredentials { message, .. } | ChoiceError::Config { message, .. }) => {
-                    Some(message)
-                }
-            }
-        });
+            choose_model(flags, &settings, &here.env)
+        }),
+        Err(_) => LoadOptions::default(),
     }
+}
+
+/// The same for a document that is run, with the settings of the run. Where `-m` or a recording answers for all of them, the
+/// models that the document names are never asked, and nothing is said of them.
+pub fn run_options(args: &RunArgs, settings: &Settings, here: &Surroundings) -> LoadOptions {
+    if args.model.is_some() || args.replay.is_some() {
+        return LoadOptions::default();
+    }
+    let (args, settings, env) = (args.clone(), settings.clone(), here.env.clone());
+    doubting(move |name| {
+        let flags = model::flags(&args);
+        match choose_model(flags, &settings, &env) {
+            Ok(first) => choose_fallback(name, &first, flags, &settings, &env),
+            // A document that names all its models needs no default.
+            Err(_) => choose_model(ModelFlags { model: Some(name), ..flags }, &settings, &env),
+        }
+    })
+}
+
+fn doubting(
+    choose: impl Fn(&str) -> Result<ModelChoice, ChoiceError> + Send + Sync + 'static,
+) -> LoadOptions {
+    let mut options = LoadOptions::default();
+    options.doubt_model(move |name| match choose(name) {
+        Ok(choice) if name.contains('/') && !name.starts_with(&format!("{}/", choice.provider)) => {
+            Some(format!("no provider is called `{}`, so `{}` is asked", before(name), choice.provider))
+        }
+        Ok(_) => None,
+        Err(ChoiceError::NoCredentials { message, .. } | ChoiceError::Config { message, .. }) => {
+            Some(message)
+        }
+    });
     options
 }
 
 /// A document that is to be run; `file` is how it was called.
-pub fn read_document(path: &Path, file: &Path, reporter: Reporter) -> Result<LoadedWorkflow, Failure> {
-    let flow = load(path, &load_options()).map_err(|error| match &error {
+pub fn read_document(
+    path: &Path,
+    file: &Path,
+    options: &LoadOptions,
+    reporter: Reporter,
+) -> Result<LoadedWorkflow, Failure> {
+    let flow = load(path, options).map_err(|error| match &error {
         LoadError::Unreadable { .. } => Failure::new(ErrorClass::Input, error.to_string()),
         LoadError::Invalid(found) => {
             found.iter().for_each(|problem| line(&problem.to_string()));

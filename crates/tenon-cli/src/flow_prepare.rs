@@ -20,7 +20,7 @@ use tenon_tools::SessionSource;
 use tenon_wire::Format;
 
 use crate::args::{OutputFormat, RunArgs};
-use crate::flow_command::read_document;
+use crate::flow_command::{read_document, run_options};
 use crate::flow_keep::{Keeping, PlanBegan};
 use crate::flow_resume::Found;
 use crate::flow_run::{Prepared, Ready, Rest, Source};
@@ -61,6 +61,7 @@ pub async fn prepare(
     let settings = loaded.settings.clone();
     let stage = source.found.as_ref().map_or(Stage::Begun, |found| Stage::of(&found.stored));
     let mut continued = None;
+    let options = run_options(&asked.run, &settings, &here);
     let (document, inputs, context) = match &asked.task {
         Task::Resume(resume) if stage == Stage::Planning => {
             let found = found_by(&source, &resume.run)?;
@@ -73,14 +74,14 @@ pub async fn prepare(
         }
         Task::Resume(resume) => {
             let found = found_by(&source, &resume.run)?;
-            let document = flow_resume::document(found, resume, &started_in, around.reporter)?;
+            let document = flow_resume::document(found, resume, &started_in, &options, around.reporter)?;
             let inputs = flow_inputs::again(&found.given.inputs, &document.flow)?;
             let flow = Arc::clone(&document.flow);
             continued = Some(document);
             (Document::Read(flow), inputs, found.given.context.clone())
         }
         Task::Document(file) => {
-            let flow = read_document(&started_in.join(file), file, around.reporter)?;
+            let flow = read_document(&started_in.join(file), file, &options, around.reporter)?;
             let inputs = flow_inputs::read(asked, &flow, &started_in)?;
             let context = context(asked, HasTask::Yes, around.stop, warnings).await?;
             (Document::Read(Arc::new(flow)), inputs, context)

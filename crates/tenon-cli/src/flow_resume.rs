@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use tenon_core::{ErrorClass, Failure};
 use tenon_flow::{
-    Again, Given, Journal, JournalError, LoadError, LoadedStep, LoadedWorkflow, NewDocument, Past, Pinned,
-    RunSpec, RunState, StepBody, StoredRun, WorkflowStatus, load, load_pinned,
+    Again, Given, Journal, JournalError, LoadError, LoadOptions, LoadedStep, LoadedWorkflow, NewDocument,
+    Past, Pinned, RunSpec, RunState, StepBody, StoredRun, WorkflowStatus, load, load_pinned,
 };
 
 use crate::args::RunArgs;
@@ -109,6 +109,7 @@ pub fn document(
     found: &Found,
     asked: &Resume,
     started_in: &Path,
+    options: &LoadOptions,
     reporter: Reporter,
 ) -> Result<Continued, Failure> {
     let own = pinned(found)?;
@@ -116,10 +117,9 @@ pub fn document(
     if asked.document == WhichDocument::Pinned {
         return as_it_was(own);
     }
-    let options = flow_command::load_options();
     let now = match &asked.file {
-        Some(file) => flow_command::read_document(&started_in.join(file), file, reporter)?,
-        None => match load(&own.pinned.path, &options) {
+        Some(file) => flow_command::read_document(&started_in.join(file), file, options, reporter)?,
+        None => match load(&own.pinned.path, options) {
             Ok(flow) => flow,
             Err(LoadError::Unreadable { .. }) => {
                 let file = own.pinned.path.display();

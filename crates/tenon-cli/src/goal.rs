@@ -14,7 +14,7 @@ use tenon_flow::{
 };
 
 use crate::args::OutputFormat;
-use crate::flow_command::read_document;
+use crate::flow_command::{load_options, read_document};
 use crate::flow_keep::Planning;
 use crate::goal_approval::{self, Approval};
 use crate::goal_args::{COMMAND, GoalArgs, GoalTask, Then};
@@ -116,7 +116,7 @@ impl Maker<'_> {
     /// The plan in its file, and in the journal.
     async fn kept_and_read(&self, planned: &PlannedWorkflow) -> Result<(PlanFile, LoadedWorkflow), Failure> {
         let file = self.keep(planned)?;
-        let flow = read_document(file.path(), file.path(), self.reporter);
+        let flow = read_document(file.path(), file.path(), &load_options(), self.reporter);
         file.put_away();
         let flow = flow?;
         self.planning.made(&flow, &planned.spent).await?;

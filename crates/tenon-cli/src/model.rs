@@ -366,7 +366,7 @@ fn asked_at(choice: ModelChoice) -> Asked {
     Asked { model: choice.model_id, wire: choice.wire, endpoint }
 }
 
-fn flags(args: &RunArgs) -> ModelFlags<'_> {
+pub fn flags(args: &RunArgs) -> ModelFlags<'_> {
     ModelFlags {
         model: args.model.as_deref(),
         base_url: args.base_url.as_deref(),

@@ -22,12 +22,12 @@ use tenon_tools::{Offered, Permissions, Registry};
 use crate::context_files::{FileContent, read_context_files};
 use crate::coordinator::Coordinator;
 use crate::event::{FlowEmitter, MessageLevel};
-use crate::isolation::{Before, FolderTools, Kept, WORKTREE, Worktree, Worktrees};
+use crate::isolation::{Before, FolderTools, Isolation, Kept, Worktree, Worktrees};
 use crate::prompt::{PromptParts, prompt};
 use crate::shared::Shared;
 use crate::signal::Signals;
 use crate::step_events::{self, StepSink};
-use crate::tool_aliases::{VERSION_1_TOOLS, meant};
+use crate::tool_aliases::{VERSION_1_TOOLS, is_denied, meant};
 use crate::traced::Traced;
 use crate::{
     AgentRequest, Coordination, JsonText, LoadedAgent, LoadedWorkflow, ModelWish, Notice, Purpose, Spent,
@@ -164,9 +164,9 @@ impl AgentSteps {
         let Some(wanted) = request.isolation.as_deref().filter(|_| request.purpose == Purpose::Work) else {
             return Ok(None);
         };
-        match (&self.parts.worktrees, wanted) {
-            (_, "") => Ok(None),
-            (Some(worktrees), WORKTREE) => {
+        match (&self.parts.worktrees, Isolation::of(Some(wanted))) {
+            (_, Isolation::Nothing) => Ok(None),
+            (Some(worktrees), Isolation::Worktree) => {
                 let before = if turns.records.is_empty() { Before::Nothing } else { Before::Something };
                 worktrees.add(&key.to_string(), before).await.map(Some)
             }
@@ -401,9 +401,8 @@ pub(crate) fn listed(agent: Option<&Arc<LoadedAgent>>) -> Option<&Vec<String>> {
 }
 
 fn wants(agent: Option<&Arc<LoadedAgent>>, tool: &str, of_run: &[String]) -> bool {
-    let names = |list: &[String]| list.iter().any(|name| meant(name, of_run) == tool);
-    listed(agent).is_none_or(|list| names(list))
-        && !agent.is_some_and(|agent| names(&agent.spec.disallowed_tools))
+    listed(agent).is_none_or(|list| list.iter().any(|name| meant(name, of_run) == tool))
+        && !agent.is_some_and(|agent| is_denied(&agent.spec.disallowed_tools, tool, of_run))
 }
 
 /// Helpers are for agents that ask for them: many agents are what a workflow is for.

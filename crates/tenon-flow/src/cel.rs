@@ -34,6 +34,8 @@ use cel::common::value::Val;
 use cel::{Env, ExecutionError, Program, Value as CelValue};
 use serde_json::Value;
 
+use crate::diagnostic::quoted;
+
 pub(crate) use check::{InTurn, Known, KnownStep, Last, OfEach, Standing, Stands, Wanted};
 pub(crate) use schema_view::{FieldIs, View, views};
 pub use scope::{Scope, StepView};
@@ -61,6 +63,8 @@ static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib().wi
 #[derive(Clone)]
 pub struct Expression {
     inner: Arc<Compiled>,
+    /// Where it stands, for messages: `line 4`.
+    stands_in: Option<Arc<str>>,
 }
 
 struct Compiled {
@@ -109,7 +113,22 @@ impl Expression {
         }
         let metered = budget::metered(presence::whole_paths(scope::by_name(&written.tree)));
         let source = source.to_owned();
-        Ok(Expression { inner: Arc::new(Compiled { source, metered, written, depth }) })
+        let inner = Arc::new(Compiled { source, metered, written, depth });
+        Ok(Expression { inner, stands_in: None })
+    }
+
+    /// The same, standing in `line 4`.
+    pub(crate) fn standing_in(self, place: &str) -> Expression {
+        Expression { stands_in: Some(Arc::from(place)), ..self }
+    }
+
+    /// For a message about it: its text, and where it stands.
+    pub(crate) fn named(&self) -> String {
+        let text = quoted(self.source().trim());
+        match &self.stands_in {
+            Some(place) => format!("`{text}` ({place})"),
+            None => format!("`{text}`"),
+        }
     }
 
     pub fn source(&self) -> &str {

@@ -12,6 +12,8 @@ use tenon_core::Media;
 use tenon_tools::media_from_bytes;
 
 use crate::diagnostic::{Code, quoted};
+use crate::document::Place;
+use crate::not_text;
 use crate::references::{RefError, confined};
 
 /// More is no context.
@@ -104,8 +106,11 @@ pub(crate) fn doubt(folder: &Path, path: &str) -> Option<Doubt> {
         None if std::str::from_utf8(&head)
             .is_err_and(|error| error.error_len().is_some() || size <= LOOKED_AT) =>
         {
-            let message = format!("the context file `{name}` is not UTF-8 text");
-            doubt(Code::RefMissing, message, "save it as UTF-8; an image or a PDF needs its own ending")
+            let why = not_text::text(head).err()?;
+            let Place { line, column } = why.place;
+            let message =
+                format!("the context file `{name}` is no text: {why} (line {line}, column {column})");
+            doubt(Code::Validation, message, "save it as UTF-8; an image or a PDF needs its own ending")
         }
         None => None,
     }
@@ -130,7 +135,7 @@ fn content(folder: &Path, path: &str) -> Result<FileContent, String> {
     if bytes.len() as u64 > MAX_FILE {
         return Err("(error: file exceeds 10 MiB attachment cap)".to_owned());
     }
-    let Some(mime) = media_type(&real) else { return Ok(FileContent::Text(text(&bytes))) };
+    let Some(mime) = media_type(&real) else { return text(bytes).map(FileContent::Text) };
     let media = media_from_bytes(mime, &bytes).map_err(|why| format!("(error: {why})"))?;
     Ok(FileContent::Attached(media))
 }
@@ -148,9 +153,12 @@ fn media_type(path: &Path) -> Option<&'static str> {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()
+fn text(bytes: Vec<u8>) -> Result<String, String> {
+    let text = not_text::text(bytes).map_err(|why| {
+        let Place { line, column } = why.place;
+        format!("(error: {why}, in line {line}, column {column})")
+    })?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
 #[cfg(test)]
@@ -181,7 +189,7 @@ mod tests {
         let table = [
             ("docs/a.md", FileContent::Text("Text\r\n".to_owned())),
             ("inside", FileContent::Text("Text\r\n".to_owned())),
-            ("bytes.txt", FileContent::Text("a\u{fffd}b".to_owned())),
+            ("bytes.txt", note("(error: the byte 0xFF is no UTF-8 text, in line 1, column 2)")),
             ("logo.PNG", FileContent::Attached(png)),
             ("spec.pdf", FileContent::Attached(pdf)),
             ("fake.jpg", note("(error: it is no PNG, JPEG, GIF or WebP image)")),

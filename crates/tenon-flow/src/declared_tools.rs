@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tenon_tools::{Forbidden, Permissions, Registry};
 
-use crate::isolation::WORKTREE;
+use crate::isolation::Isolation;
 use crate::shared::SHARED_TOOLS;
-use crate::tool_aliases::{meant, own_name};
+use crate::tool_aliases::{is_denied, meant, own_name};
 use crate::{LoadedAgent, LoadedStep, LoadedWorkflow, LoopKind, ModelPrice, StepBody, ToolChoice};
 
 /// A tool that a step's agent lists and cannot use.
@@ -34,9 +34,7 @@ pub fn unusable_tools(
     let of_run = registry.names();
     in_steps(&flow.steps, "", &mut |step, agent| {
         let ToolChoice::Only(names) = &agent.spec.tools else { return };
-        let unwanted = |name: &str| {
-            agent.spec.disallowed_tools.iter().any(|other| meant(other, &of_run) == meant(name, &of_run))
-        };
+        let unwanted = |name: &str| is_denied(&agent.spec.disallowed_tools, meant(name, &of_run), &of_run);
         // What agents of a workflow have in common is there whatever the run has.
         let is_shared = |name: &str| SHARED_TOOLS.contains(&name);
         for tool in names.iter().filter(|name| !unwanted(name) && !is_shared(name)) {
@@ -100,7 +98,7 @@ pub fn is_isolated(flow: &LoadedWorkflow) -> bool {
             StepBody::Loop(repeated) => any(&repeated.steps),
         })
     }
-    flow.workflow.options.isolation.as_deref() == Some(WORKTREE) || any(&flow.steps)
+    Isolation::of(flow.workflow.options.isolation.as_deref()) == Isolation::Worktree || any(&flow.steps)
 }
 
 /// Calls `see` with every price that documents give: the outer document first, then what it includes.

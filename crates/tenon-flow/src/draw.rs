@@ -12,7 +12,6 @@ mod mermaid;
 mod svg;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 
 use crate::document::{Approval, Items, Loop, OnTimeout, Step, Workflow};
 use crate::duration;
@@ -20,6 +19,9 @@ use crate::load::{LoadedStep, LoadedWorkflow, StepBody};
 use crate::topology::{self, Graph};
 
 pub(crate) use svg::Mark;
+
+/// A picture of more steps than this is no picture. Documents that include documents can come to any number.
+const MAX_STEPS_DRAWN: usize = 2_000;
 
 /// The steps of a workflow and what depends on what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +44,9 @@ pub struct PlanStep {
     pub files: usize,
     /// The length of the longest path that leads here.
     pub layer: usize,
-    /// The body of a loop, or the document that is included where it is known and not drawn already.
+    /// How long it may take, as a document writes it.
+    pub timeout: Option<String>,
+    /// The body of a loop, or the document that is included where it is known and there is room for it.
     pub inner: Option<Box<Plan>>,
 }
 
@@ -84,16 +88,17 @@ impl Plan {
     /// Of a document by itself: what it includes is named and not drawn. Steps in a cycle, which no valid document has, are
     /// left out.
     pub fn of(workflow: &Workflow) -> Plan {
-        Making { includes: &workflow.includes, seen: &mut Vec::new() }.plan(
+        Making { includes: &workflow.includes, room: &mut 0 }.plan(
             workflow.name.clone(),
             &workflow.steps,
             None,
         )
     }
 
-    /// With the documents it includes, each drawn once.
+    /// With the documents it includes, wherever they are included, as long as there is room.
     pub fn of_loaded(workflow: &LoadedWorkflow) -> Plan {
-        included(workflow, &mut vec![workflow.file.clone()])
+        let mut room = MAX_STEPS_DRAWN.saturating_sub(steps_of(workflow));
+        included(workflow, &mut room)
     }
 
     pub fn draw(&self, drawing: Drawing) -> String {
@@ -125,17 +130,23 @@ impl Plan {
     }
 }
 
-fn included(workflow: &LoadedWorkflow, seen: &mut Vec<PathBuf>) -> Plan {
+/// Those of its loops among them, and not those that it includes.
+fn steps_of(workflow: &LoadedWorkflow) -> usize {
+    let inside = |step: &Step| step.repeat.as_ref().map_or(0, |it| it.steps.len());
+    workflow.workflow.steps.iter().map(|step| 1 + inside(step)).sum()
+}
+
+fn included(workflow: &LoadedWorkflow, room: &mut usize) -> Plan {
     let written = &workflow.workflow;
-    let mut making = Making { includes: &written.includes, seen };
+    let mut making = Making { includes: &written.includes, room };
     making.plan(written.name.clone(), &written.steps, Some(&workflow.steps))
 }
 
 /// Plans of one document.
 struct Making<'a> {
     includes: &'a BTreeMap<String, String>,
-    /// Files that are drawn already: many steps may include the same one.
-    seen: &'a mut Vec<PathBuf>,
+    /// How many more steps can be drawn.
+    room: &'a mut usize,
 }
 
 impl Making<'_> {
@@ -171,17 +182,15 @@ impl Making<'_> {
             condition: step.condition.clone(),
             files: step.context_files.len(),
             layer,
+            timeout: step.timeout.map(duration::shown),
             inner: inner.map(Box::new),
         }
     }
 
     fn include(&mut self, loaded: &LoadedStep) -> Option<Plan> {
         let StepBody::Include(workflow) = &loaded.body else { return None };
-        if self.seen.contains(&workflow.file) {
-            return None;
-        }
-        self.seen.push(workflow.file.clone());
-        Some(included(workflow, self.seen))
+        *self.room = self.room.checked_sub(steps_of(workflow))?;
+        Some(included(workflow, self.room))
     }
 
     fn body(&mut self, step: &Step, it: &Loop, loaded: Option<&LoadedStep>) -> Option<Plan> {

@@ -145,7 +145,13 @@ pub static AGENT: Object = Object {
             "every tool of the run",
             "The only tools it may use; a list never grants more",
         ),
-        field("disallowedTools", TextList, Optional, "", "Tools taken from those"),
+        field(
+            "disallowedTools",
+            TextList,
+            Optional,
+            "",
+            "Tools taken from those, each with what can do the same",
+        ),
         field(
             "maxTurns",
             Whole(0, MAX_COUNT),
@@ -286,7 +292,13 @@ pub static OPTIONS: Object = Object {
         ),
         field("timeout", Duration, Optional, "none", "For the whole run"),
         field("stepTimeout", Duration, Optional, "none", "For each step without a `timeout`"),
-        field("isolation", Text, Optional, "", "`worktree` gives each step a git worktree of its own"),
+        field(
+            "isolation",
+            Text,
+            Optional,
+            "",
+            "`worktree`, or `worktree-per-step`, gives each step a git worktree of its own, those of included workflows too; `none` is the same as nothing",
+        ),
         field(
             "scheduler",
             OneOf(&["dependency-first", "round-robin", "least-busy"]),

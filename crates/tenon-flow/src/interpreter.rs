@@ -31,6 +31,7 @@ use self::ending::StopReason;
 use self::schedule::{Graph, Policy};
 use self::scope::{Around, OuterFor, StepList};
 use crate::cel::Scope;
+use crate::isolation::{Isolation, WORKTREE};
 use crate::load::LoadedWorkflow;
 use crate::{
     Completion, Item, Iteration, JsonText, NotRun, Notice, Role, Spent, StepError, StepKey, StepRequest,
@@ -77,6 +78,8 @@ pub struct Included {
     pub item: Option<Item>,
     pub iteration: Option<Iteration>,
     pub timed_outside: TimedOutside,
+    /// Of the workflow around it, which holds for its steps too.
+    pub isolation: Isolation,
 }
 
 /// What a caller allows a run. What the document says itself holds too.
@@ -152,8 +155,19 @@ impl RunSpec {
                 item: request.item.clone(),
                 iteration: request.iteration.clone(),
                 timed_outside: request.timed_outside,
+                isolation: Isolation::of(self.isolation()),
             }),
             at_once: self.at_once,
+        }
+    }
+
+    /// What steps are isolated by: a workflow can ask for more than the one around it, never for less.
+    pub(crate) fn isolation(&self) -> Option<&str> {
+        let own = self.workflow.workflow.options.isolation.as_deref();
+        match (self.included.as_ref().map(|included| included.isolation), Isolation::of(own)) {
+            (Some(Isolation::Worktree), _) | (_, Isolation::Worktree) => Some(WORKTREE),
+            (_, Isolation::Nothing) => None,
+            (_, Isolation::Unknown) => own,
         }
     }
 

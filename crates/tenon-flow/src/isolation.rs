@@ -18,13 +18,36 @@ use tenon_core::Failure;
 use tenon_tools::Permissions;
 use tokio::process::Command;
 
-/// The value of `options.isolation` that is understood.
+/// The value of `options.isolation` that asks for copies.
 pub const WORKTREE: &str = "worktree";
+/// The same, as version 1 writes it.
+pub const WORKTREE_PER_STEP: &str = "worktree-per-step";
+/// Asks for nothing, as an absent value does.
+pub const NO_ISOLATION: &str = "none";
 /// A checkout of a large repository takes a while; a git that waits for a password takes for ever.
 const GIT_DEADLINE: Duration = Duration::from_secs(120);
 const GONE: &str = "the copy of the repository that the step had worked in is gone";
 /// A branch of that name may be left of another run.
 const MAX_BRANCH_SUFFIX: u32 = 100;
+
+/// What an `options.isolation` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    Nothing,
+    Worktree,
+    /// Something that only other runners know.
+    Unknown,
+}
+
+impl Isolation {
+    pub fn of(written: Option<&str>) -> Isolation {
+        match written {
+            None | Some("" | NO_ISOLATION) => Isolation::Nothing,
+            Some(WORKTREE | WORKTREE_PER_STEP) => Isolation::Worktree,
+            Some(_) => Isolation::Unknown,
+        }
+    }
+}
 
 /// What a caller gives so that steps can work in copies.
 #[derive(Clone)]

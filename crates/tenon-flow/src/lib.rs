@@ -35,6 +35,7 @@ mod markup;
 mod message;
 mod message_tools;
 mod node;
+mod not_text;
 mod notice;
 mod page;
 mod paid;
@@ -102,7 +103,9 @@ pub use interpreter::{
     Action, AtOnce, DEFAULT_MAX_CONCURRENCY, Included, Interpreter, MAX_ITEMS_AT_A_TIME, MoneyLimit,
     RunLimits, RunSpec, WallTime,
 };
-pub use isolation::{Before, FolderTools, Kept, Uncommitted, WORKTREE, WorkIn, Worktree, Worktrees};
+pub use isolation::{
+    Before, FolderTools, Isolation, Kept, Uncommitted, WORKTREE, WorkIn, Worktree, Worktrees,
+};
 pub use journal::{
     Cancelling, Entry, Journal, JournalError, KeptQuestion, Lease, NewDocument, NewRun, Reply, Retention,
     Revision, Row, RowKind, RunState, RunSummary, Settled, StoredRun, Trouble,
@@ -117,6 +120,7 @@ pub use message::{
     Address, AgentIdle, AgentInboxDrain, AgentWake, CoordinatorInboxMessage, CoordinatorNarration,
     CoordinatorSynthesis, DropReason, Letter, MaxWakeCyclesWarning, MessageDropped, MessageSent, MessageType,
 };
+pub use not_text::{Mark as EncodingMark, NotText};
 pub use notice::{Notice, Started, StepKind};
 pub use page::{Payloads, page, says_nothing_of_the_run};
 pub use parse::parse;
@@ -139,7 +143,7 @@ pub use run_view::{AttemptView, CallView, RunStep, RunView, TurnView, ViewStatus
 pub use signal::{Signal, SignalJournal, Signals};
 pub use step_key::{InvalidStepKey, Role, Segment, StepKey};
 pub use step_log::{Begun, NoLog, StepLog, Turns};
-pub use template::Template;
+pub use template::{NoValue, Template};
 pub use tool_aliases::{VERSION_1_TOOLS, own_name};
 pub use topology::{Graph, order};
 pub use unicode::{Unsafe, clean};

@@ -21,7 +21,7 @@ use tenon_contract::Schema;
 use tenon_core::Tool;
 
 use crate::cel::Expression;
-use crate::diagnostic::{Code, Severity};
+use crate::diagnostic::{Code, Problems, Severity};
 use crate::document::{AgentSpec, Approval, OutputMode, Place, Step, Workflow};
 use crate::parse::{self, Parsed};
 use crate::pinned::{Files, Pinned};
@@ -53,6 +53,11 @@ fn load_from(
     let name = file.display().to_string();
     let text = source.read_text(&path, &name).map_err(|error| match error {
         RefError::Missing { reason, .. } => LoadError::Unreadable { file: file.to_owned(), reason },
+        RefError::NotText { why, .. } => {
+            let mut problems = Problems::new(file, &why.shown);
+            problems.error(Code::Validation, why.place, why.to_string(), why.hint());
+            LoadError::Invalid(problems.into_found())
+        }
         RefError::TooLarge(_) => {
             LoadError::Invalid(vec![at_start(file, Code::TooLarge, error.to_string(), parse::SPLIT)])
         }

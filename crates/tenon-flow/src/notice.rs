@@ -17,7 +17,14 @@ pub enum Notice {
     /// It had ended before the run was cut off and went on. The interpreter does not know of it.
     Restored { key: StepKey, agent: Option<String>, record: Arc<StepRecord> },
     /// It will not run. Its record says whether it counts as skipped or as cancelled.
-    NotRun { key: StepKey, agent: Option<String>, why: NotRun, record: Arc<StepRecord> },
+    NotRun {
+        key: StepKey,
+        agent: Option<String>,
+        why: NotRun,
+        /// The expression that decided it, and where it stands.
+        condition: Option<String>,
+        record: Arc<StepRecord>,
+    },
     /// An iteration or an item of the loop `key` is over: so many of at most so many.
     Progress { key: StepKey, done: u32, of: u32 },
     /// A person is asked, or still is after the run was cut off. The interpreter does not know of it.

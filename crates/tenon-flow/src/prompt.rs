@@ -14,8 +14,10 @@ use crate::{AgentRequest, Item, Iteration, JsonText, Purpose, Shown, Upstream};
 const MAX_PROMPT: usize = 120 * 1024;
 /// What one step hands on as text, and as a result.
 const MAX_UPSTREAM: usize = 16 * 1024;
-/// The same for a loop whose output is asked for whole, and for a prompt that shows one.
-const MAX_WHOLE: usize = 1024 * 1024;
+/// The same for a loop whose output is asked for whole: as much as the prompt has room for.
+const MAX_WHOLE: usize = MAX_PROMPT;
+/// A judge's prompt, which holds every iteration so far: the last ones are what it judges, so nothing is cut before this.
+const MAX_HISTORY: usize = 1024 * 1024;
 /// Fields of a result that is too large are kept below this size.
 const MAX_KEPT_FIELD: usize = 1024;
 /// Where text was cut. Prompts of older workflows speak of it.
@@ -53,10 +55,10 @@ pub fn prompt(parts: &PromptParts<'_>) -> String {
     sections.extend(of_steps("## Parent Context", &request.outer));
     sections.extend(of_files(parts.files));
     sections.extend(request.item.as_ref().map(of_item));
-    let is_whole =
-        request.upstream.iter().chain(&request.outer).any(|step| step.record.shown == Shown::Whole)
-            || matches!(request.purpose, Purpose::Judge { .. });
-    join(sections, if is_whole { MAX_WHOLE } else { MAX_PROMPT })
+    match request.purpose {
+        Purpose::Work => join(sections, MAX_PROMPT),
+        Purpose::Judge { .. } => join(sections, MAX_HISTORY),
+    }
 }
 
 /// A heading and what stands below it.
@@ -352,6 +354,16 @@ mod tests {
         assert!(text.len() < MAX_UPSTREAM + 200 && text.ends_with("é\n...[truncated for context limit]\n"));
         asked.upstream = vec![step("a", &long, None, Shown::Whole)];
         assert!(plain(&asked).contains(&long));
+        // The whole prompt has its cap all the same, and what is small stays.
+        let huge = "é".repeat(MAX_PROMPT);
+        asked.upstream =
+            vec![step("all", &huge, None, Shown::Whole), step("b", "short", None, Shown::Capped)];
+        let text = plain(&asked);
+        assert!(text.len() <= MAX_PROMPT && text.len() > MAX_PROMPT - 200, "{}", text.len());
+        assert!(
+            text.contains("é\n...[truncated for context limit]\n")
+                && text.ends_with("### b (completed)\nshort")
+        );
     }
 
     #[test]

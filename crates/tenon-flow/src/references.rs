@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::fields::MAX_FILE_BYTES;
+use crate::not_text::{self, NotText};
 use crate::pinned::Files;
 
 /// A file that names a file that names a file.
@@ -93,7 +94,7 @@ pub(crate) fn read_text(path: &Path, name: &str) -> Result<String, RefError> {
     if bytes.len() > MAX_FILE_BYTES {
         return Err(RefError::TooLarge(name.to_owned()));
     }
-    String::from_utf8(bytes).map_err(|_| missing("it is not UTF-8 text".to_owned()))
+    not_text::text(bytes).map_err(|why| RefError::NotText { name: name.to_owned(), why: Box::new(why) })
 }
 
 fn reason(error: &std::io::Error) -> String {
@@ -106,8 +107,9 @@ fn reason(error: &std::io::Error) -> String {
 
 impl RefError {
     /// What to do about it.
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
+    pub(crate) fn hint(&self) -> String {
+        let hint = match self {
+            RefError::NotText { why, .. } => return why.hint(),
             RefError::Missing { .. } => "paths start at the folder of the document; is the name right?",
             RefError::Escape(_) => {
                 "move or copy the file into the folder of the document, or the document up"
@@ -118,7 +120,8 @@ impl RefError {
             }
             RefError::Depth(_) => "name the file with the text itself",
             RefError::Empty(_) => "write a path after the `@`, or text that does not begin with it",
-        }
+        };
+        hint.to_owned()
     }
 }
 
@@ -127,6 +130,9 @@ impl RefError {
 pub enum RefError {
     #[error("`{name}` cannot be read: {reason}")]
     Missing { name: String, reason: String },
+    /// It is there, and no text.
+    #[error("`{name}`: {why}")]
+    NotText { name: String, why: Box<NotText> },
     #[error("`{0}` is outside the folder of the document")]
     Escape(String),
     #[error("`{0}` is larger than {MAX_FILE_BYTES} bytes")]

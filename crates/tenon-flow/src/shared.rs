@@ -14,6 +14,7 @@ use crate::message_tools::{SEND_MESSAGE, SendMessage};
 use crate::post::{AfterReading, Dropped, Post, Reader};
 use crate::shared_memory::{self, SharedMemory};
 use crate::signal::Signals;
+use crate::tool_aliases::is_denied;
 use crate::{
     AgentRequest, LoadedAgent, LoadedWorkflow, NEVER_SUBMITTED, NotRun, Notice, Purpose, StepBody, StepError,
     StepErrorClass, StepKind, StepOutcome, StepOutput, StepStatus, WorkflowStatus,
@@ -69,7 +70,7 @@ impl Shared {
         for tool in tools {
             let name = tool.spec().name.clone();
             let is_unwanted = agent.permissions.removes(&name)
-                || spec.is_some_and(|spec| spec.spec.disallowed_tools.contains(&name));
+                || spec.is_some_and(|spec| is_denied(&spec.spec.disallowed_tools, &name, &[]));
             if is_unwanted || name == SEND_MESSAGE && agent.registry.replace(Arc::clone(&tool)) {
                 continue;
             }

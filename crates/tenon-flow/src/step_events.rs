@@ -56,8 +56,11 @@ pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
             let data = FlowEventData::StepRestored(Box::new(StepReport::new(&record)));
             events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
         }
-        Notice::NotRun { key, agent, why, record } => {
-            let (reason, message) = skip_reason(&why);
+        Notice::NotRun { key, agent, why, condition, record } => {
+            let (reason, mut message) = skip_reason(&why);
+            if let Some(condition) = condition {
+                message.push_str(&format!(": {condition}"));
+            }
             let data = FlowEventData::StepSkipped(StepSkipped { status: record.status, reason, message });
             events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
         }
@@ -91,9 +94,10 @@ fn message(level: MessageLevel, text: impl Into<String>) -> FlowEventData {
 fn skip_reason(why: &NotRun) -> (SkipReason, String) {
     match why {
         NotRun::ConditionFalse => (SkipReason::ConditionFalse, "condition false".to_owned()),
-        NotRun::MissingData(what) => {
-            (SkipReason::MissingData, format!("condition eval: missing data, skipping step: {what}"))
-        }
+        NotRun::MissingData(what) => (
+            SkipReason::MissingData,
+            format!("condition eval: missing data, skipping step: no such key: {what}"),
+        ),
         NotRun::DependencyFailed(step) => {
             (SkipReason::DependencyFailed, format!("the step `{step}`, which it depends on, failed"))
         }

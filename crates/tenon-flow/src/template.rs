@@ -88,18 +88,30 @@ impl Template {
     }
 
     /// The text with its values in place.
-    pub fn render(&self, scope: &Scope) -> Result<String, CelError> {
+    pub fn render(&self, scope: &Scope) -> Result<String, NoValue> {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(plain) => text.push_str(plain),
-                Piece::Expression { expression, .. } => match expression.evaluate_value(scope)? {
-                    Value::String(value) => text.push_str(&value),
-                    value => text.push_str(&value.to_string()),
+                Piece::Expression { expression, .. } => match expression.evaluate_value(scope) {
+                    Ok(Value::String(value)) => text.push_str(&value),
+                    Ok(value) => text.push_str(&value.to_string()),
+                    Err(error) => return Err(NoValue { expression: expression.clone(), error }),
                 },
             }
         }
         Ok(text)
+    }
+
+    /// The same, each expression knowing where it stands: `place` is told its offset.
+    pub(crate) fn standing_in(self, place: impl Fn(usize) -> String) -> Template {
+        let pieces = self.pieces.into_iter().map(|piece| match piece {
+            Piece::Expression { expression, offset } => {
+                Piece::Expression { expression: expression.standing_in(&place(offset)), offset }
+            }
+            text @ Piece::Text(_) => text,
+        });
+        Template { pieces: pieces.collect() }
     }
 
     /// Each expression, and where it is in the text that was given.
@@ -109,6 +121,15 @@ impl Template {
             Piece::Expression { expression, offset } => Some((expression, *offset)),
         })
     }
+}
+
+/// An expression of a template that gave no value.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{error}")]
+pub struct NoValue {
+    pub expression: Expression,
+    #[source]
+    pub error: CelError,
 }
 
 fn unclosed(open: usize) -> CelSyntax {

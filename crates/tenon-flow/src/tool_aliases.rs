@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 use tenon_core::Args;
-use tenon_tools::Alias;
+use tenon_tools::{Alias, denied_with, own_tool_name};
 
 pub const VERSION_1_TOOLS: [Alias; 6] = [
     Alias { name: "bash", tool: "run_shell_command", arguments: bash },
@@ -19,7 +19,17 @@ pub const VERSION_1_TOOLS: [Alias; 6] = [
 
 /// Our name of a tool that a document lists.
 pub fn own_name(name: &str) -> &str {
-    VERSION_1_TOOLS.iter().find(|alias| alias.name == name).map_or(name, |alias| alias.tool)
+    let older = VERSION_1_TOOLS.iter().find(|alias| alias.name == name);
+    older.map_or_else(|| own_tool_name(name), |alias| alias.tool)
+}
+
+/// Whether a list of denied tools takes this one away. The format knows one tool that runs commands and one that writes, so
+/// who denies it denies what it does: all of our tools that run commands, all that change files.
+pub(crate) fn is_denied(denied: &[String], tool: &str, of_run: &[String]) -> bool {
+    denied.iter().any(|name| match meant(name, of_run) {
+        "write_file" => denied_with("edit", tool),
+        name => name == tool || denied_with(name, tool),
+    })
 }
 
 /// The tool that a document means that lists this name: one of the run that is called so, or else ours.
@@ -112,5 +122,38 @@ mod tests {
         assert_eq!((own_name("bash"), own_name("glob")), ("run_shell_command", "glob"));
         let of_run = ["search".to_owned(), "grep_search".to_owned()];
         assert_eq!((meant("search", &of_run), meant("search", &of_run[1..])), ("search", "grep_search"));
+    }
+
+    #[test]
+    fn a_denied_name_takes_along_what_can_do_the_same() {
+        let table: [(&str, &[&str]); 11] = [
+            ("execute_command", &["run_shell_command", "monitor"]),
+            ("bash", &["run_shell_command", "monitor"]),
+            ("Bash", &["run_shell_command", "monitor"]),
+            ("run_shell_command", &["run_shell_command", "monitor"]),
+            ("monitor", &["monitor"]),
+            ("write", &["write_file", "edit"]),
+            ("write_file", &["write_file", "edit"]),
+            ("edit", &["write_file", "edit"]),
+            // The format has names of their own for searching.
+            ("read", &["read_file"]),
+            ("mcp__git", &["mcp__git__log"]),
+            ("mcp__git__push", &[]),
+        ];
+        let tools = [
+            "run_shell_command",
+            "monitor",
+            "write_file",
+            "edit",
+            "read_file",
+            "grep_search",
+            "mcp__git__log",
+        ];
+        for (denied, gone) in table {
+            let denied = [denied.to_owned()];
+            let found: Vec<&str> = tools.into_iter().filter(|tool| is_denied(&denied, tool, &[])).collect();
+            let wanted: Vec<&str> = tools.into_iter().filter(|tool| gone.contains(tool)).collect();
+            assert_eq!(found, wanted, "{denied:?}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::diagnostic::{Code, Problems, meant, quoted};
 use crate::document::{Approval, Items, Loop, OnTimeout, Places, Step, Workflow};
 use crate::fields::{ID_PATTERN, LOOSE_ID_PATTERN, MAX_STEPS, OUTPUT_PATTERN};
-use crate::isolation::WORKTREE;
+use crate::isolation::{Isolation, WORKTREE};
 use crate::parse::{A_QUESTION, join};
 use crate::topology;
 
@@ -68,8 +68,8 @@ impl Check<'_, '_> {
 
     /// Other values are of other runners. Steps run all the same, so it only warns.
     fn isolation(&mut self) {
-        let Some(wanted) = self.workflow.options.isolation.as_deref().filter(|wanted| *wanted != WORKTREE)
-        else {
+        let wanted = self.workflow.options.isolation.as_deref();
+        let Some(wanted) = wanted.filter(|wanted| Isolation::of(Some(wanted)) == Isolation::Unknown) else {
             return;
         };
         let message = format!("there is no `isolation: {}` here, so steps are not isolated", quoted(wanted));

@@ -95,7 +95,7 @@ pub use output::OutputStore;
 pub use paths::PathError;
 pub use permission::{AllowedBy, Forbidden, PermissionOptions, Permissions, Verdict};
 pub use registry::{Alias, Offered, Registry, Selection, TakenName, WeakRegistry};
-pub use rule::{Rule, RuleError, known_tool_names, split_rules};
+pub use rule::{Rule, RuleError, denied_with, known_tool_names, own_tool_name, split_rules};
 pub use running::kill_running_commands;
 pub use sandbox::{KernelSupport, Sandbox, SandboxError, SandboxOptions};
 pub use schedule::{Clock, Schedules, UtcClock};

@@ -229,7 +229,7 @@ impl Rule {
         }
         [READ_FAMILY, EDIT_FAMILY, SHELL_FAMILY]
             .iter()
-            .any(|family| family.first() == Some(&self.tool.as_str()) && is_in(tool, family))
+            .any(|family| speaks_for(family, &self.tool) && is_in(tool, family))
     }
 }
 
@@ -272,6 +272,21 @@ pub fn known_tool_names() -> impl Iterator<Item = &'static str> {
     aliased.chain(CORE.iter().copied()).chain(others)
 }
 
+/// Whether who is not to have the tool `denied` is not to have `tool` either: it is the same one, another with the same power
+/// (all that run commands, all that change files), or one of the server that is denied. A rule that denies a tool
+/// takes the same along.
+pub fn denied_with(denied: &str, tool: &str) -> bool {
+    let denied = canonical(denied);
+    denied == tool
+        || denied.strip_prefix("mcp__").is_some_and(|server| covers_mcp(server, tool))
+        || [EDIT_FAMILY, SHELL_FAMILY].iter().any(|family| speaks_for(family, denied) && is_in(tool, family))
+}
+
+/// Our name of a tool, whatever another system calls it.
+pub fn own_tool_name(name: &str) -> &str {
+    canonical(name)
+}
+
 /// Whether a tool takes a command line.
 pub(crate) fn runs_commands(tool: &str) -> bool {
     is_in(tool, SHELL_FAMILY)
@@ -303,6 +318,11 @@ fn covers_mcp(rule: &str, tool: &str) -> bool {
         None if !rule.contains("__") => tool.strip_prefix(rule).is_some_and(|rest| rest.starts_with("__")),
         None => false,
     }
+}
+
+/// The first of a family stands for all of it.
+fn speaks_for(family: &[&str], tool: &str) -> bool {
+    family.first() == Some(&tool)
 }
 
 fn is_in(tool: &str, family: &[&str]) -> bool {

@@ -1,8 +1,90 @@
 //! `options.isolation`: steps that work in copies of the repository, or do not.
 
-use tenon_testkit::{Server, json};
+use std::path::Path;
+
+use tenon_testkit::{Reply, Server, Tenon, json};
 
 use super::flow_run::{at, flow};
+
+fn git(folder: &Path, home: &Path, arguments: &[&str]) -> String {
+    let mut command = std::process::Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
+    let output = command.current_dir(folder).env("HOME", home).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Makes the workspace a repository with one commit.
+fn commit(tenon: &Tenon) {
+    for arguments in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
+        git(tenon.workspace(), tenon.home(), arguments);
+    }
+}
+
+/// A step that writes `NAME.txt`.
+fn writes(name: &str) -> [Reply; 2] {
+    let task = format!("Write {name}.");
+    let file = json!({"file_path": format!("{name}.txt"), "content": name});
+    [at(&task).call("c", "write_file", file), at(&task).text(format!("wrote {name}"))]
+}
+
+/// §3.6: an included workflow has the isolation of the one around it, however deep it is.
+#[test]
+fn steps_of_included_workflows_work_in_copies_too() {
+    let inner = "name: inner\nsteps:\n  - { id: q, instructions: Write inner. }\n  - { id: deep, include: deep.yaml }\n";
+    let deep = "name: deep\noptions: { isolation: none }\nsteps:\n  - { id: d, instructions: Write deep. }\n";
+    let outer = |isolation: &str| {
+        format!(
+            "name: outer\noptions: {{ isolation: {isolation} }}\nsteps:\n  - {{ id: inc, include: inner.yaml }}\n  \
+             - id: each\n    loop: {{ forEach: [a, b], maxConcurrency: 1, steps: [{{ id: In, include: deep.yaml }}] }}\n  \
+             - id: again\n    dependsOn: [each]\n    loop: {{ maxIterations: 1, steps: [{{ id: in2, include: deep.yaml }}] }}\n"
+        )
+    };
+    let branches = [
+        "tenon/r1/again.0/in2/d@1",
+        "tenon/r1/each=0/In/d@1",
+        "tenon/r1/each=1/In/d@1",
+        "tenon/r1/inc/deep/d@1",
+        "tenon/r1/inc/q@1",
+    ];
+    for (isolation, expected) in
+        [("worktree", &branches[..]), ("worktree-per-step", &branches), ("none", &[])]
+    {
+        let script = [writes("inner"), writes("deep"), writes("deep"), writes("deep"), writes("deep")];
+        let server = Server::start(script.into_iter().flatten());
+        let tenon = flow(&server, &outer(isolation)).file("inner.yaml", inner).file("deep.yaml", deep);
+        let tenon = tenon.args(["--yolo", "--run-id", "r1", "--max-concurrency", "1"]);
+        commit(&tenon);
+        let run = tenon.run();
+        run.assert_code(0);
+        let made = git(
+            run.workspace(),
+            run.workspace(),
+            &["branch", "--list", "--format=%(refname:short)", "tenon/*"],
+        );
+        assert_eq!(made.lines().collect::<Vec<_>>(), expected, "{isolation}: {run}");
+        for name in ["inner.txt", "deep.txt"] {
+            assert_eq!(run.workspace().join(name).exists(), expected.is_empty(), "{isolation}: {name}");
+        }
+        assert!(!run.stderr.contains("warning"), "{run}");
+    }
+}
+
+/// What an included document asks for itself it gets, and its steps alone do.
+#[test]
+fn an_included_workflow_may_ask_for_copies_of_its_own() {
+    let inner =
+        "name: inner\noptions: { isolation: worktree }\nsteps:\n  - { id: q, instructions: Write inner. }\n";
+    let outer = "name: outer\nsteps:\n  - { id: a, instructions: Write outer. }\n  - { id: inc, include: inner.yaml, dependsOn: [a] }\n";
+    let server = Server::start([writes("outer"), writes("inner")].into_iter().flatten());
+    let tenon = flow(&server, outer).file("inner.yaml", inner).args(["--yolo", "--run-id", "r1"]);
+    commit(&tenon);
+    let run = tenon.run();
+    run.assert_code(0);
+    assert!(run.workspace().join("outer.txt").exists() && !run.workspace().join("inner.txt").exists());
+    let shown = git(run.workspace(), run.workspace(), &["show", "tenon/r1/inc/q@1:inner.txt"]);
+    assert_eq!(shown, "inner");
+}
 
 /// §3.7: changes become a branch, and the folder the run works in stays as it is.
 #[test]
@@ -15,16 +97,9 @@ fn isolated_steps_work_in_copies() {
         at("Edit.").text("done"),
     ]);
     let tenon = flow(&server, document).file("kept.txt", "original\n").args(["--yolo", "--run-id", "r1"]);
-    let git = |arguments: &[&str]| {
-        let mut command = std::process::Command::new("git");
-        command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
-        let output = command.current_dir(tenon.workspace()).env("HOME", tenon.home()).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    git(&["init", "-q"]);
-    git(&["add", "-A"]);
-    git(&["commit", "-q", "-m", "first"]);
+    let (folder, home) = (tenon.workspace().to_owned(), tenon.home().to_owned());
+    let git = |arguments: &[&str]| git(&folder, &home, arguments);
+    commit(&tenon);
     std::fs::write(tenon.workspace().join("kept.txt"), "not committed\n").unwrap();
     let run = tenon.run();
     assert_eq!(run.assert_code(0).stdout, "done\n");

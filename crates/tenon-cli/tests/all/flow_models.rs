@@ -1,6 +1,6 @@
 //! Which model a step of a workflow asks, and of which provider.
 
-use tenon_testkit::{Server, Wire, reply};
+use tenon_testkit::{Server, Wire, json, reply};
 
 use super::flow_run::{at, flow, task_of};
 use super::tenon;
@@ -60,4 +60,25 @@ fn a_document_that_names_all_its_models_needs_no_default() {
         .args(["flow", "run", "flow.yaml"])
         .run();
     assert_eq!(run.assert_code(0).stdout, "done\n");
+}
+
+/// Nothing is doubted that the run itself knows, or that is never asked.
+#[test]
+fn models_are_doubted_with_the_settings_and_flags_of_the_run() {
+    let document = "name: n\nsteps:\n  - { id: a, instructions: Do a., model: mine/large }\n";
+    let server = Server::start([reply().text("done")]);
+    let settings = json!({"providers": {"mine": {"baseUrl": server.base_url(), "apiKeyEnv": "MINE"}}});
+    let run = flow(&server, document)
+        .file("mine.json", settings.to_string())
+        .env("MINE", "key")
+        .args(["--settings", "mine.json"])
+        .run();
+    assert!(!run.assert_code(0).stderr.contains("unknown_model"), "{run}");
+    assert_eq!(server.request(0).body["model"], "large");
+    let server = Server::start([reply().text("done")]);
+    let run = flow(&server, document).args(["-m", "forced"]).run();
+    assert!(!run.assert_code(0).stderr.contains("unknown_model"), "{run}");
+    let server = Server::start([reply().text("done")]);
+    let run = flow(&server, document).run();
+    assert!(run.assert_code(0).stderr.contains("warning[unknown_model]"), "{run}");
 }

@@ -17,7 +17,11 @@ steps:
     let server = Server::start([at("Do a.").text("no"), at("Do c.").text("c")]);
     let run = flow(&server, document).args(["-o", "json"]).run();
     assert_eq!(statuses(run.assert_code(0)), ["a completed", "b skipped", "c completed"]);
-    assert!(run.stderr.contains("step b: skipped (condition false)\n"), "{run}");
+    assert!(
+        run.stderr
+            .contains("step b: skipped (condition false: `steps.a.content.contains('yes')` (line 5))\n"),
+        "{run}"
+    );
     assert_eq!(told(&server, 1), "## Task\nDo c.", "a step that was skipped leaves nothing behind");
 }
 
@@ -224,4 +228,107 @@ fn context_files_that_cannot_be_shown_are_told_to_the_agent() {
     for (code, name) in [("ref_escape", "../x.md"), ("too_large", "big.txt"), ("ref_missing", "latin.txt")] {
         assert!(run.stderr.contains(code) && run.stderr.contains(name), "{run}");
     }
+}
+
+/// A judge that submits nothing decides nothing; what it said is heard all the same.
+#[test]
+fn words_of_a_judge_without_a_verdict_reach_the_next_iteration() {
+    let document = r#"
+name: n
+agents:
+  j: { description: J., prompt: You judge., resultSchema: { type: object, required: [done], properties: { done: { type: boolean } } } }
+steps:
+  - id: l
+    loop:
+      maxIterations: 2
+      untilAgent: j
+      steps:
+        - { id: one, instructions: Do one. }
+        - { id: two, instructions: Do two., dependsOn: [one] }
+"#;
+    let judge = || reply().when(|body| body["messages"][0]["content"].to_string().contains("You judge."));
+    let server = Server::start([
+        at("Do one.").text("1"),
+        at("Do two.").text("2"),
+        judge().text("Too short."),
+        judge().text("I would like more."),
+        at("Do one.").text("1"),
+        at("Do two.").text("2"),
+        judge().call("c", "submit_result", json!({"done": true})),
+    ]);
+    let run = flow(&server, document).run();
+    assert!(run.assert_code(0).stderr.contains("untilAgent judge failed (iteration 1)"), "{run}");
+    for request in [4, 5] {
+        let told = told(&server, request);
+        let wanted = "## Judge Feedback (Iteration 1)\nToo short.\n\nI would like more.";
+        assert!(told.contains(wanted), "{told}");
+    }
+}
+
+/// What the included workflow gives is what the run gives, however deep it is.
+#[test]
+fn the_answer_of_an_include_is_what_it_gives() {
+    let outer = "name: o\nsteps:\n  - { id: i, include: inner.yaml }\n";
+    let middle = "name: m\nsteps:\n  - { id: d, include: deep.yaml }\n";
+    let text = "name: t\nsteps:\n  - { id: q, instructions: Do it. }\n";
+    let typed = "name: t\nagents:\n  x: { description: X., resultSchema: { type: object, properties: { n: { type: number } } } }\nsteps:\n  - { id: q, agent: x, instructions: Do it. }\n";
+    let repeated = "name: r\nsteps:\n  - { id: l, loop: { maxIterations: 1, steps: [{ id: i, include: inner.yaml }] } }\n";
+    let said = || at("Do it.").text("Said.");
+    let submitted = || at("Do it.").call_raw("c", "submit_result", r#"{"n": 1.50}"#);
+    for (document, inner, deep, answer, wanted) in [
+        (outer, text, text, said(), "Said.\n"),
+        (outer, typed, text, submitted(), "{\"n\":1.50}\n"),
+        (outer, middle, text, said(), "Said.\n"),
+        (outer, middle, typed, submitted(), "{\"n\":1.50}\n"),
+        (repeated, text, text, said(), "Said.\n"),
+    ] {
+        let server = Server::start([answer]);
+        let run = flow(&server, document).file("inner.yaml", inner).file("deep.yaml", deep).run();
+        assert_eq!(run.assert_code(0).stdout, wanted, "{run}");
+    }
+}
+
+/// What went wrong, in which expression, and where that is written.
+#[test]
+fn an_expression_that_cannot_be_evaluated_is_named_with_its_line() {
+    let agent = "agents:\n  x: { description: X., resultSchema: { type: object } }\n";
+    let first = "steps:\n  - { id: a, agent: x, instructions: Do a. }\n";
+    let table = [
+        (
+            "  - { id: b, dependsOn: [a], instructions: b,\n      condition: steps.a.result.n }\n",
+            "`condition` cannot be evaluated: result is int, want bool, in `steps.a.result.n` (line 7)",
+        ),
+        (
+            "  - id: b\n    dependsOn: [a]\n    instructions: |\n      Look\n      at ${{ steps.a.result.gone }}\n",
+            "a template in `instructions` cannot be evaluated: no such key: gone, in `steps.a.result.gone` (line 10)",
+        ),
+        (
+            "  - { id: b, dependsOn: [a], loop: { forEach: steps.a.result.n } }\n",
+            "`loop.forEach` cannot be evaluated: result is int, want list, in `steps.a.result.n` (line 6)",
+        ),
+        (
+            "  - id: b\n    dependsOn: [a]\n    instructions: '@b.md'\n",
+            "a template in `instructions` cannot be evaluated: no such key: far, in `steps.a.result.far` (line 2 of `b.md`)",
+        ),
+    ];
+    for (second, wanted) in table {
+        let server = Server::start([at("Do a.").call("c", "submit_result", json!({"n": 3}))]);
+        let document = format!("name: n\n{agent}{first}{second}");
+        let tenon = flow(&server, &document).file("b.md", "Go\n${{ steps.a.result.far }}\n");
+        let report = tenon.args(["-o", "json"]).run().assert_code(1).json();
+        assert_eq!(step(&report, "b")["error"]["message"], wanted);
+    }
+    let skipped = "  - { id: b, dependsOn: [a], condition: steps.a.result.gone == 1 }\n";
+    let server = Server::start([at("Do a.").call("c", "submit_result", json!({"n": 3}))]);
+    let run = flow(&server, &format!("name: n\n{agent}{first}{skipped}")).run();
+    let wanted = "step b: skipped (condition eval: missing data, skipping step: no such key: gone: `steps.a.result.gone == 1` (line 6))\n";
+    assert!(run.assert_code(0).stderr.contains(wanted), "{run}");
+}
+
+#[test]
+fn a_loop_of_one_iteration_says_so_in_the_singular() {
+    let document = "name: n\nsteps:\n  - { id: l, instructions: Do l., loop: { maxIterations: 1, until: \"content == 'x'\" } }\n";
+    let server = Server::start([at("Do l.").text("no")]);
+    let run = flow(&server, document).run();
+    assert!(run.assert_code(1).stderr.contains("the loop used up its 1 iteration: its `until`"), "{run}");
 }

@@ -33,6 +33,36 @@ fn lists_of_tools_restrict_and_version_1_names_are_ours() {
     assert!(!names.contains(&"agent".to_owned()), "helpers are for those who ask: {names:?}");
 }
 
+/// The format knows five tools: who forbids the shell gets no shell, under whatever name.
+#[test]
+fn a_denied_tool_takes_along_what_can_do_the_same() {
+    let shell: &[&str] = &["run_shell_command", "monitor"];
+    let writing: &[&str] = &["write_file", "edit"];
+    for (list, gone, kept) in [
+        ("disallowedTools: [bash]", shell, writing),
+        ("disallowedTools: [Bash]", shell, writing),
+        ("disallowedTools: [write]", writing, shell),
+        ("disallowedTools: [edit]", writing, shell),
+        ("tools: [bash, monitor, edit, write, read], disallowedTools: [bash]", shell, writing),
+    ] {
+        let server = Server::start([
+            at("Go.")
+                .call("c1", "monitor", json!({"command": "echo ran >> ran.txt"}))
+                .call("c2", "bash", json!({"command": "echo ran >> ran.txt"}))
+                .call("c3", "write_file", json!({"file_path": "new.txt", "content": "x"})),
+            at("Go.").text("done"),
+        ]);
+        let run = flow(&server, &with_tools(list)).arg("--yolo").run();
+        run.assert_code(0);
+        let first = server.request(0);
+        let offered = first.tool_names();
+        assert!(gone.iter().all(|name| !offered.contains(name)), "{list}: {offered:?}");
+        assert!(kept.iter().all(|name| offered.contains(name)), "{list}: {offered:?}");
+        assert_eq!(run.workspace().join("ran.txt").exists(), gone != shell, "{list}");
+        assert_eq!(run.workspace().join("new.txt").exists(), gone != writing, "{list}");
+    }
+}
+
 #[test]
 fn a_model_may_call_tools_by_their_version_1_names() {
     let server = Server::start([

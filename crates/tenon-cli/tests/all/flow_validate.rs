@@ -42,6 +42,75 @@ fn a_document_that_is_not_there_is_bad_input() {
 }
 
 #[test]
+fn a_plan_shows_every_include_and_every_timeout() {
+    let inner = "name: i\nsteps: [{id: q, timeout: 90s}, {id: r, dependsOn: [q]}]\n";
+    let outer = "name: o\nsteps: [{id: a, include: i.yaml, timeout: 1h}, {id: b, include: i.yaml}, {id: c, timeout: 0s}]\n";
+    let plan = |format: &str| {
+        let tenon = tenon().file("o.yaml", outer).file("i.yaml", inner);
+        tenon.args(["flow", "plan", "--format", format, "o.yaml"]).run()
+    };
+    let graph = plan("json").assert_code(0).json();
+    let timeouts = ["/steps/0", "/steps/0/inner/steps/0", "/steps/0/inner/steps/1", "/steps/2"]
+        .map(|pointer| graph.pointer(pointer).unwrap()["timeout"].clone());
+    assert_eq!(timeouts, [json!("1h"), json!("1m30s"), json!(null), json!(null)]);
+    assert!(graph["steps"][0]["inner"].is_object());
+    assert_eq!(graph["steps"][1]["inner"], graph["steps"][0]["inner"]);
+    assert_eq!(plan("mermaid").assert_code(0).stdout.matches("subgraph").count(), 2);
+    let drawn = plan("text").stdout;
+    assert!(drawn.contains("in a: i (2 steps)") && drawn.contains("in b: i (2 steps)"), "{drawn}");
+    assert_eq!(plan("svg").stdout.matches(">q<").count(), 2);
+}
+
+/// Documents that include documents many times over: some of it is drawn, and it ends.
+#[test]
+fn a_plan_has_an_end() {
+    let mut tenon = tenon();
+    for level in 0..5 {
+        let steps: Vec<String> =
+            (0..12).map(|n| format!("{{id: s{n}, include: l{}.yaml}}", level + 1)).collect();
+        tenon =
+            tenon.file(format!("l{level}.yaml"), format!("name: l{level}\nsteps: [{}]\n", steps.join(", ")));
+    }
+    let run = tenon.file("l5.yaml", VALID).args(["flow", "plan", "--format", "json", "l0.yaml"]).run();
+    let steps = run.assert_code(0).stdout.matches("\"id\"").count();
+    assert!((1_900..=2_000).contains(&steps), "{steps}");
+}
+
+/// What is there and is no UTF-8 text is not valid; where it stops being text is said, in the file that it is in.
+#[test]
+fn files_that_are_not_utf_8_are_not_valid() {
+    let latin = b"name: n\nsteps: [{id: a, instructions: \"caf\xe9\"}]\n".to_vec();
+    let utf_16: Vec<u8> =
+        std::iter::once(0xfeff).chain(VALID.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let plain = "save the file as UTF-8; it may be in an older encoding, such as Latin-1";
+    let marked = "it begins with the byte order mark of UTF-16: save it as UTF-8, or convert it (`iconv -f UTF-16 -t UTF-8`)";
+    let (byte, wide) = ("the byte 0xE9 is no UTF-8 text", "the file is UTF-16, and must be UTF-8 text");
+    let include = "name: o\nincludes: {i: parts/i.yaml}\nsteps: [{id: a, include: i}, {id: b, include: parts/i.yaml}]\n";
+    let reference = "name: o\nsteps: [{id: a, instructions: \"@parts/i.yaml\"}]\n";
+    let table: [(&[u8], &[u8], &str, u32, u32, &str, &str); 6] = [
+        (&latin, b"", "a.yaml", 2, 39, byte, plain),
+        (&utf_16, b"", "a.yaml", 1, 1, wide, marked),
+        (include.as_bytes(), &latin, "parts/i.yaml", 2, 39, byte, plain),
+        (include.as_bytes(), &utf_16, "parts/i.yaml", 1, 1, wide, marked),
+        (reference.as_bytes(), &latin, "parts/i.yaml", 2, 39, byte, plain),
+        (reference.as_bytes(), &utf_16, "parts/i.yaml", 1, 1, wide, marked),
+    ];
+    for (document, other, file, line, column, message, hint) in table {
+        let given = || tenon().file("a.yaml", document).file("parts/i.yaml", other);
+        let run = given().args(["flow", "validate", "--format", "json", "a.yaml"]).run();
+        let expected = json!({"diagnostics": [{
+            "code": "validation", "category": "validation", "severity": "error", "file": file, "line": line,
+            "column": column, "message": message, "hint": hint
+        }]});
+        assert_eq!(run.assert_code(52).json(), expected, "{run}");
+        given().args(["flow", "plan", "a.yaml"]).run().assert_code(52);
+        let run = given().env("OPENAI_API_KEY", "k").args(["flow", "run", "a.yaml"]).run();
+        let told = format!("{file}:{line}:{column}: error[validation]: {message}");
+        assert!(run.assert_code(52).stderr.contains(&told), "{run}");
+    }
+}
+
+#[test]
 fn a_document_that_cannot_be_read_hides_nothing_of_the_others() {
     let wrong = "name: n\nsteps: [{id: a, dependsOn: [c]}]\n";
     let validate = |format: &str, files: &[&str]| {

@@ -33,7 +33,7 @@ fn step(step: &PlanStep) -> Value {
         "until": null,
         "untilAgent": null,
         "approve": null,
-        "timeout": null,
+        "timeout": step.timeout,
         "onTimeout": null,
         "inner": step.inner.as_deref().map(graph),
     });

@@ -266,7 +266,7 @@ pub(crate) fn timed_out(limit: TimeLimit) -> StepError {
         SetBy::Timeout => ("its `timeout`", "raise `timeout` of the step"),
         SetBy::StepTimeout => (
             "the `options.stepTimeout` of the document",
-            "raise `options.stepTimeout`, or give the step a `timeout` of its own",
+            "raise `options.stepTimeout`, or give the step a longer `timeout` of its own (`0s` is the same as none)",
         ),
         SetBy::WorkflowTimeout => ("its `options.timeout`", "raise `options.timeout` of the document"),
     };

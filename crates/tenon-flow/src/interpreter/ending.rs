@@ -13,6 +13,7 @@ use serde_json::Value;
 use tenon_core::Dollars;
 
 use super::attempts::{SetBy, TimeLimit, timed_out};
+use super::includes::own_result;
 use super::schedule::Graph;
 use super::{MoneyLimit, RunSpec, WallTime};
 use crate::cel::CelError;
@@ -139,7 +140,8 @@ fn answer(spec: &RunSpec, graph: &Graph) -> Result<Option<Answer>, StepError> {
                 // Of a step that was skipped, say.
                 Err(CelError::MissingKey { .. }) => Value::Null,
                 Err(error) => {
-                    return Err(super::scope::expression(&format!("the output `{name}`"), &error));
+                    let what = format!("the output `{name}`");
+                    return Err(super::scope::expression(&what, expression, &error));
                 }
             };
             outputs.insert(name.clone(), value);
@@ -152,10 +154,10 @@ fn answer(spec: &RunSpec, graph: &Graph) -> Result<Option<Answer>, StepError> {
         .records()
         .enumerate()
         .filter(|(index, _)| !needed.contains(index))
-        .map(|(_, (step, record))| (step.id.as_str(), record))
+        .map(|(_, (step, record))| (step.id.as_str(), record, own_result(step, record)))
         .collect();
-    if let [(_, only)] = sinks.as_slice() {
-        return Ok(match (&only.result, only.status) {
+    if let [(_, only, result)] = sinks.as_slice() {
+        return Ok(match (result, only.status) {
             (Some(result), _) => Some(Answer::Result(result.clone())),
             (None, StepStatus::Completed) => Some(Answer::Content(only.content.clone())),
             (None, _) => None,
@@ -163,8 +165,8 @@ fn answer(spec: &RunSpec, graph: &Graph) -> Result<Option<Answer>, StepError> {
     }
     let members: Vec<String> = sinks
         .iter()
-        .map(|(id, record)| {
-            let value = match (&record.result, record.status) {
+        .map(|(id, record, result)| {
+            let value = match (result, record.status) {
                 (Some(result), _) => result.as_str().to_owned(),
                 (None, StepStatus::Completed) => Value::from(record.content.as_str()).to_string(),
                 (None, _) => Value::Null.to_string(),

@@ -67,9 +67,9 @@ impl ForEach {
     pub(crate) fn items(items: &LoadedItems, scope: &Scope) -> Result<Vec<JsonText>, StepError> {
         let values: Vec<Value> = match items {
             LoadedItems::List(values) => values.clone(),
-            LoadedItems::Expression(list) => {
-                list.evaluate_list(scope).map_err(|error| scope::expression("`loop.forEach`", &error))?
-            }
+            LoadedItems::Expression(list) => list
+                .evaluate_list(scope)
+                .map_err(|error| scope::expression("`loop.forEach`", list, &error))?,
         };
         Ok(values.iter().map(JsonText::of).collect())
     }

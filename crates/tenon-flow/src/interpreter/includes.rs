@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::Asks;
@@ -12,10 +14,12 @@ use super::retry::together;
 use super::scope::Around;
 use crate::load::{LoadedStep, LoadedWorkflow, StepBody};
 use crate::{
-    Answer, JsonText, StepError, StepErrorClass, StepKey, StepOutcome, StepOutput, StepRequest, StepStatus,
-    SubWorkflowRequest, TimedOutside, Upstream, WorkflowOutcome, WorkflowStatus,
+    Answer, JsonText, StepError, StepErrorClass, StepKey, StepOutcome, StepOutput, StepRecord, StepRequest,
+    StepStatus, SubWorkflowRequest, TimedOutside, Upstream, WorkflowOutcome, WorkflowStatus,
 };
 
+/// The member of a result that says what became of the steps of an included workflow.
+const INNER_STEPS: &str = "innerSteps";
 /// Workflows inside workflows inside workflows.
 pub const MAX_INCLUDE_DEPTH: usize = 5;
 
@@ -103,6 +107,60 @@ pub fn as_step(step_id: &str, outcome: &WorkflowOutcome) -> StepOutcome {
     }
 }
 
+/// What a step came to, without what became of the steps inside it: that is for expressions, not for whoever runs the workflow.
+pub(crate) fn own_result(step: &LoadedStep, record: &StepRecord) -> Option<JsonText> {
+    fn includes(step: &LoadedStep) -> bool {
+        match &step.body {
+            StepBody::Include(_) => true,
+            StepBody::Loop(it) => it.steps.iter().any(includes),
+            StepBody::Agent | StepBody::Approve(_) => false,
+        }
+    }
+    match &record.result {
+        Some(result) if includes(step) => without_inner_steps(result),
+        result => result.clone(),
+    }
+}
+
+/// `None` where nothing else is left.
+fn without_inner_steps(result: &JsonText) -> Option<JsonText> {
+    let Ok(Members(members)) = result.parse() else { return Some(result.clone()) };
+    if !members.iter().any(|(name, _)| name == INNER_STEPS) {
+        return Some(result.clone());
+    }
+    let left: Vec<String> = members
+        .iter()
+        .filter(|(name, _)| name != INNER_STEPS)
+        .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), value.as_str()))
+        .collect();
+    (!left.is_empty()).then(|| JsonText::from_text(format!("{{{}}}", left.join(","))))
+}
+
+/// The members of an object, each value as it is written.
+struct Members(Vec<(String, JsonText)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Members;
+
+            fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Reader)
+    }
+}
+
 /// Written as text, so that the numbers of a result stay as the model wrote them.
 fn with_inner_steps(step_id: &str, own: Option<&JsonText>, outcome: &WorkflowOutcome) -> JsonText {
     let text = |text: &str| Value::from(text).to_string();
@@ -120,8 +178,10 @@ fn with_inner_steps(step_id: &str, own: Option<&JsonText>, outcome: &WorkflowOut
             )
         })
         .collect();
-    let inner = format!("\"innerSteps\":{{{}}}", members.join(","));
-    let own = own.map(JsonText::as_str).map(str::trim).unwrap_or("{}");
+    let inner = format!("\"{INNER_STEPS}\":{{{}}}", members.join(","));
+    // A workflow whose last step includes another one: what became of its steps is in the record of that step.
+    let own = own.and_then(without_inner_steps);
+    let own = own.as_ref().map(JsonText::as_str).map(str::trim).unwrap_or("{}");
     let joined = match own.strip_suffix('}') {
         Some("{") => format!("{{{inner}}}"),
         Some(open) if open.trim_end() == "{" => format!("{{{inner}}}"),

@@ -175,8 +175,8 @@ impl Repeat {
                 Ok(true) => return Some(self.done(asks)),
                 Ok(false) => {}
                 Err(error) => {
-                    let what = format!("`loop.until` (iteration {})", self.number + 1);
-                    let error = scope::expression(&what, &error);
+                    let what = format!("`loop.until` of iteration {}", self.number + 1);
+                    let error = scope::expression(&what, until, &error);
                     return Some(self.cut_short(StepStatus::Failed, Some(error), asks));
                 }
             }
@@ -221,7 +221,7 @@ impl Repeat {
             context_files: Vec::new(),
             model: ModelWish { step: None, agent: judge.spec.model.clone() },
             transport_retries: self.at.step.get().spec.max_retries.or(options.max_retries),
-            isolation: options.isolation.clone(),
+            isolation: asks.spec.isolation().map(str::to_owned),
             attempt: 1,
         }
     }
@@ -238,18 +238,22 @@ impl Repeat {
         match verdict.error {
             Some(error) => {
                 asks.tell(Notice::JudgeFailed { key: self.at.key(), iteration: self.number, error });
-            }
-            None => {
-                if is_done {
-                    return Some(self.done(asks));
+                // It decided nothing, but what it said was paid for, and may help.
+                if !verdict.content.trim().is_empty() {
+                    self.heard(verdict.content, None);
                 }
-                let said = verdict.result.as_ref().map_or(verdict.content.as_str(), |result| result.as_str());
-                self.history
-                    .push_str(&format!("## Judge Feedback (Iteration {})\n{said}\n\n", self.number + 1));
-                self.feedback = Some(Verdict { content: verdict.content, result: verdict.result });
             }
+            None if is_done => return Some(self.done(asks)),
+            None => self.heard(verdict.content, verdict.result),
         }
         self.next(asks)
+    }
+
+    /// What a judge said, for the next iteration and for whoever reads the history.
+    fn heard(&mut self, content: String, result: Option<JsonText>) {
+        let said = result.as_ref().map_or(content.as_str(), |result| result.as_str());
+        self.history.push_str(&format!("## Judge Feedback (Iteration {})\n{said}\n\n", self.number + 1));
+        self.feedback = Some(Verdict { content, result });
     }
 
     /// The next iteration, if there is one.
@@ -257,6 +261,7 @@ impl Repeat {
         let rules = rules(&self.at)?;
         if self.number + 1 >= rules.max_iterations {
             let count = rules.max_iterations;
+            let plural = if count == 1 { "" } else { "s" };
             let waited_for = match (rules.until, rules.judge) {
                 (None, None) => return Some(self.done(asks)),
                 (Some(_), None) => "its `until` never became true",
@@ -267,7 +272,7 @@ impl Repeat {
             };
             let error = StepError::new(
                 StepErrorClass::LoopExhausted,
-                format!("the loop used up its {count} iterations: {waited_for}"),
+                format!("the loop used up its {count} iteration{plural}: {waited_for}"),
             )
             .hint("raise `loop.maxIterations`, or loosen what ends the loop");
             return Some(self.cut_short(StepStatus::Failed, Some(error), asks));

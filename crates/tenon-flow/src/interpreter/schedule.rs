@@ -22,7 +22,7 @@ use super::for_each::ForEach;
 use super::repeat::Repeat;
 use super::scope::{self, Around, Seen, StepList};
 use super::{Asks, Begun, DEFAULT_MAX_CONCURRENCY, body::LoopPlace, includes};
-use crate::cel::{CelError, Scope};
+use crate::cel::{CelError, Expression, Scope};
 use crate::document::{OnStepFailure, Options, Scheduler};
 use crate::load::{LoadedStep, LoopKind, StepBody};
 use crate::{
@@ -265,7 +265,7 @@ impl Graph {
                 self.leave_out(index, StepStatus::Skipped, NotRun::MissingData(key), asks);
             }
             Err(error) => {
-                let failed = Ended::failed(scope::expression("`condition`", &error));
+                let failed = Ended::failed(scope::expression("`condition`", condition, &error));
                 self.end(index, Ended { attempts: 0, ..failed }, asks);
             }
         }
@@ -497,6 +497,12 @@ impl Graph {
         asks.tell(Notice::NotRun {
             key: self.place.child(Segment::new(&step.id)),
             agent: agent_of(step),
+            condition: match why {
+                NotRun::ConditionFalse | NotRun::MissingData(_) => {
+                    step.condition.as_ref().map(Expression::named)
+                }
+                NotRun::DependencyFailed(_) | NotRun::RunEnded | NotRun::BudgetExceeded => None,
+            },
             why,
             record: record.clone(),
         });

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Asks, whole_ms};
-use crate::cel::{CelError, Scope, StepView};
+use crate::cel::{CelError, Expression, Scope, StepView};
 use crate::document::Approval;
 use crate::load::{LoadedApproval, LoadedLoop, LoadedStep, LoadedWorkflow, StepBody};
 use crate::{
@@ -126,7 +126,7 @@ pub(crate) fn work(
     let instructions = step
         .instructions
         .render(seen.scope)
-        .map_err(|error| expression("a template in `instructions`", &error))?;
+        .map_err(|no| expression("a template in `instructions`", &no.expression, &no.error))?;
     let options = &asks.spec.workflow.workflow.options;
     Ok(AgentRequest {
         step_id: key.step_id(),
@@ -146,7 +146,7 @@ pub(crate) fn work(
             agent: step.agent.as_ref().and_then(|agent| agent.spec.model.clone()),
         },
         transport_retries: step.spec.max_retries.or(options.max_retries),
-        isolation: options.isolation.clone(),
+        isolation: asks.spec.isolation().map(str::to_owned),
         attempt: 1,
     })
 }
@@ -157,8 +157,10 @@ pub(crate) fn question(
     key: &StepKey,
     scope: &Scope,
 ) -> Result<ApprovalRequest, StepError> {
-    let message =
-        approval.message.render(scope).map_err(|error| expression("a template in `approve`", &error))?;
+    let message = approval
+        .message
+        .render(scope)
+        .map_err(|no| expression("a template in `approve`", &no.expression, &no.error))?;
     let Approval { timeout, on_timeout, on_deny, data, .. } = &approval.spec;
     Ok(ApprovalRequest {
         step_id: key.step_id(),
@@ -187,6 +189,8 @@ pub(crate) fn completed<'a>(
         .collect()
 }
 
-pub(crate) fn expression(what: &str, error: &CelError) -> StepError {
-    StepError::new(StepErrorClass::Expression, format!("{what} cannot be evaluated: {error}"))
+/// `what` is where the expression stands.
+pub(crate) fn expression(what: &str, expression: &Expression, error: &CelError) -> StepError {
+    let message = format!("{what} cannot be evaluated: {error}, in {}", expression.named());
+    StepError::new(StepErrorClass::Expression, message)
 }

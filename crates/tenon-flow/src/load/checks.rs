@@ -17,6 +17,7 @@ use crate::cel::{Expression, Known, Standing, Stands, Wanted};
 use crate::declared_tools::STEP_TOOLS;
 use crate::diagnostic::{Code, Problems, Severity, Source, nearest, quoted};
 use crate::document::{AgentSpec, Places, Step, ToolChoice, Workflow};
+use crate::not_text::NotText;
 use crate::parse::join;
 use crate::pinned::Files;
 use crate::references::{self, RefError, Resolved};
@@ -115,6 +116,7 @@ impl Check<'_> {
                     }
                 }
             }
+            Err(RefError::NotText { name, why }) => self.no_text(&name, &why),
             Err(error) => {
                 let code = match error {
                     RefError::Escape(_) => Code::RefEscape,
@@ -123,13 +125,21 @@ impl Check<'_> {
                 };
                 let hint = match error {
                     RefError::Missing { .. } => {
-                        "a text that begins with `@` names a file, relative to the document"
+                        "a text that begins with `@` names a file, relative to the document".to_owned()
                     }
                     _ => error.hint(),
                 };
                 self.problems.error(code, place, error.to_string(), hint);
             }
         }
+    }
+
+    /// A file that the document names and that is no text: said where it stops being one.
+    pub(super) fn no_text(&mut self, name: &str, why: &NotText) {
+        let file = self.file.parent().unwrap_or(Path::new("")).join(name);
+        let source = Source { file: &file, text: &why.shown };
+        let (code, message) = (Code::Validation, why.to_string());
+        self.problems.add(source, Severity::Error, code, why.place, message, why.hint());
     }
 
     /// Those that are not there now may be made by a step before, so they are no errors.

@@ -1,10 +1,13 @@
 //! Expressions and templates of one document: compiled, checked against what is around them, and shown where they are.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
+
 use super::checks::Check;
 use super::written::{place_in_file, place_of};
-use crate::cel::{CelSyntax, Expression, Known, Shape, Stands, SyntaxKind, Wanted};
+use crate::cel::{CelSyntax, Expression, Known, Shape, Standing, Stands, SyntaxKind, Wanted};
 use crate::diagnostic::{Code, Severity, Source, quoted};
-use crate::document::Place;
+use crate::document::{Place, Places};
 use crate::template::Template;
 
 /// The steps an expression can name, and what is around it.
@@ -96,7 +99,7 @@ impl Check<'_> {
         match Expression::compile(source, around.known.steps.keys().copied()) {
             Ok(expression) => {
                 let each = self.findings(&expression, around, wanted, seen, written, 0)?;
-                Some((expression, each))
+                Some((expression.standing_in(&self.shown(written, 0)), each))
             }
             Err(error) => {
                 self.syntax(&error, written);
@@ -125,7 +128,17 @@ impl Check<'_> {
         for (expression, start) in template.expressions() {
             ok &= self.findings(expression, around, Wanted::Anything, Seen::Before, written, start).is_some();
         }
-        ok.then_some(template)
+        ok.then(|| template.standing_in(|offset| self.shown(written, offset)))
+    }
+
+    /// Where a byte of a text stands, for messages of a run: in the document that is run, or in another file.
+    fn shown(&self, written: Written<'_>, offset: usize) -> String {
+        let (source, place) = place_in(self.problems.source(), self.places, &self.referred, written, offset);
+        let line = place.line;
+        match source.file == self.file && self.standing == Standing::Alone {
+            true => format!("line {line}"),
+            false => format!("line {line} of `{}`", source.file.display()),
+        }
     }
 
     fn syntax(&mut self, error: &CelSyntax, written: Written<'_>) {
@@ -145,14 +158,7 @@ impl Check<'_> {
         message: String,
         hint: String,
     ) {
-        let document = self.problems.source();
-        let (source, place) = match written {
-            Written::Here(value, start) => (document, place_of(document.text, start, value, offset)),
-            Written::File(value, pointer) => match self.referred.get(pointer) {
-                Some((file, text)) => (Source { file, text }, place_in_file(text, value, offset)),
-                None => (document, self.places.of(pointer)),
-            },
-        };
+        let (source, place) = place_in(self.problems.source(), self.places, &self.referred, written, offset);
         self.problems.add(source, severity, code, place, message, hint);
     }
 
@@ -182,6 +188,23 @@ impl Check<'_> {
             }
         }
         ok.then_some(each)
+    }
+}
+
+/// The file in which a byte of a text stands, and where.
+fn place_in<'s>(
+    document: Source<'s>,
+    places: &Places,
+    referred: &'s HashMap<String, (PathBuf, String)>,
+    written: Written<'_>,
+    offset: usize,
+) -> (Source<'s>, Place) {
+    match written {
+        Written::Here(value, start) => (document, place_of(document.text, start, value, offset)),
+        Written::File(value, pointer) => match referred.get(pointer) {
+            Some((file, text)) => (Source { file, text }, place_in_file(text, value, offset)),
+            None => (document, places.of(pointer)),
+        },
     }
 }
 

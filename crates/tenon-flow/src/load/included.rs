@@ -43,7 +43,7 @@ impl Check<'_> {
         let inner = match loader.include(self.folder, self.file, file) {
             Ok(included) => included.workflow,
             Err(error) => {
-                self.include_error(error, workflow, name, place);
+                self.include_error(error, workflow, (name, file), place);
                 return None;
             }
         };
@@ -66,8 +66,16 @@ impl Check<'_> {
         fits.then_some(inner)
     }
 
-    fn include_error(&mut self, error: IncludeError, workflow: &Workflow, name: &str, place: Place) {
+    /// `name` is what a step wrote, `file` the path that it stands for.
+    fn include_error(
+        &mut self,
+        error: IncludeError,
+        workflow: &Workflow,
+        (name, file): (&str, &str),
+        place: Place,
+    ) {
         match error {
+            IncludeError::Reference(RefError::NotText { why, .. }) => self.no_text(file, &why),
             IncludeError::Reference(error) => {
                 let code = match error {
                     RefError::Escape(_) => Code::IncludeEscape,
@@ -78,7 +86,7 @@ impl Check<'_> {
                 let hint = match (meant.filter(|meant| *meant != name), &error) {
                     (Some(meant), _) => format!("did you mean `{meant}`?"),
                     (None, RefError::TooLarge(_)) => parse::SPLIT.to_owned(),
-                    (None, error) => error.hint().to_owned(),
+                    (None, error) => error.hint(),
                 };
                 self.problems.error(code, place, error.to_string(), hint);
             }

@@ -8,6 +8,7 @@ use super::expressions::{Around, Inside, Seen};
 use super::included::IncludedBy;
 use super::{LoadedAgent, LoadedApproval, LoadedItems, LoadedLoop, LoadedStep, LoopKind, StepBody};
 use crate::cel::{InTurn, Known, KnownStep, Last, OfEach, Shape, Stands, Wanted};
+use crate::diagnostic::{Code, quoted};
 use crate::document::{Items, Loop, Step, Workflow};
 use crate::parse::join;
 use crate::topology::{self, Graph};
@@ -114,6 +115,7 @@ impl Check<'_> {
     ) -> (Option<StepBody>, Option<Shape<'a>>) {
         let pointer = join(pointer, "loop");
         let list = join(&pointer, "steps");
+        self.unused_beside_steps(it, step, pointer.trim_end_matches("/loop"));
         let last = if step.depends_on.is_empty() { Last::Nothing } else { Last::Something };
         let first = around.standing(Stands { last, ..around.known.stands });
         let (items, each) = self.items(it, &first, &pointer);
@@ -188,6 +190,27 @@ impl Check<'_> {
                     None => (None, None),
                 }
             }
+        }
+    }
+
+    /// Where a loop has steps of its own, they have agents of their own: what its step says about one is for nobody.
+    fn unused_beside_steps(&mut self, it: &Loop, step: &Step, pointer: &str) {
+        if it.steps.is_empty() {
+            return;
+        }
+        let written = [
+            ("agent", step.agent.is_some()),
+            ("instructions", !step.instructions.is_empty()),
+            ("model", step.model.is_some()),
+            ("contextFiles", !step.context_files.is_empty()),
+        ];
+        for (field, _) in written.into_iter().filter(|(_, is_written)| *is_written) {
+            let message = format!(
+                "`{field}` of step `{}` is not used: its loop has steps of its own",
+                quoted(&step.id)
+            );
+            let hint = format!("write `{field}` in the steps of the loop, or take it out");
+            self.problems.warning(Code::LoopValidation, self.places.of(&join(pointer, field)), message, hint);
         }
     }
 

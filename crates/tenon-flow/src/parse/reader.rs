@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::diagnostic::{Code, Problems, nearest, quoted};
 use crate::document::{Place, Places};
+use crate::duration::DurationError;
 use crate::fields::{MAX_COUNT, OBJECTS, Object, Takes};
 use crate::node::{Fault, Format, Kind, Node, Scalar};
 use crate::{duration, unicode};
@@ -15,6 +16,8 @@ const SHOWN_FIELDS: usize = 3;
 /// What an approval looks like.
 pub(crate) const A_QUESTION: &str =
     "write the question: `approve: \"Deploy it?\"`, or `approve: {message: \"Deploy it?\", timeout: 24h}`";
+/// `0s` takes no limit away that holds for all steps.
+const NO_TIMEOUT: &str = "write one, as in `10m`, or leave `timeout` out; `0s` is the same, so `options.stepTimeout` holds either way";
 const DURATIONS: &str = "durations are written in quotes or with their unit: `45s`, `10m`, `1h30m`";
 
 pub(super) struct Reader<'a> {
@@ -417,7 +420,11 @@ impl<'a> Reader<'a> {
             return None;
         };
         duration::parse(text).unwrap_or_else(|error| {
-            self.problems.error(Code::Validation, node.place, format!("`{name}`: {error}"), DURATIONS);
+            let hint = match (&error, name) {
+                (DurationError::Empty, "timeout") => NO_TIMEOUT,
+                _ => DURATIONS,
+            };
+            self.problems.error(Code::Validation, node.place, format!("`{name}`: {error}"), hint);
             None
         })
     }

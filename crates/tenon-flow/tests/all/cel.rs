@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tenon_flow::{CelError, Expression, Scope, StepView, Template};
+use tenon_flow::{CelError, Expression, NoValue, Scope, StepView, Template};
 
 fn step(status: &str, content: &str, result: Option<Value>) -> Arc<StepView> {
     Arc::new(StepView::new(status, content, result))
@@ -341,7 +341,7 @@ fn templates_put_values_into_text() {
     assert_eq!(render("${{ {'a': {'b': '}}'}}['a']['b'] }}!"), Ok("}}!".to_owned()));
     assert_eq!(render("a $${{ not this }} b"), Ok("a ${{ not this }} b".to_owned()));
     assert_eq!(render("$ {{ x }} $x ${x} {{ x }}"), Ok("$ {{ x }} $x ${x} {{ x }}".to_owned()));
-    assert!(matches!(render("${{ inputs.nope }}"), Err(CelError::MissingKey { .. })));
+    assert!(matches!(render("${{ inputs.nope }}"), Err(NoValue { error: CelError::MissingKey { .. }, .. })));
     assert!(Template::compile("open ${{ inputs.x", &IDS).is_err());
     assert_eq!(Template::compile("ab ${{ }}", &IDS).unwrap_err().offset, 3);
     assert_eq!(Template::compile("ab ${{ 1 + }}", &IDS).unwrap_err().offset, 10);

@@ -203,7 +203,7 @@ fn isolation_of_another_runner_is_a_warning() {
     let warned = valid("name: n\nsteps: [{id: a}]\noptions: {isolation: docker}").warnings;
     let told: Vec<_> = warned.iter().map(|one| (one.line, one.column, one.message.as_str())).collect();
     assert_eq!(told, [(3, 22, "there is no `isolation: docker` here, so steps are not isolated")]);
-    for known in ["worktree", "''"] {
+    for known in ["worktree", "worktree-per-step", "none", "''"] {
         assert_eq!(
             valid(&format!("name: n\nsteps: [{{id: a}}]\noptions: {{isolation: {known}}}")).warnings,
             []

@@ -416,7 +416,7 @@ fn context_files_that_a_step_would_not_see_as_they_are_are_warnings() {
             ("ref_escape", 4),
             ("ref_escape", 4),
             ("too_large", 4),
-            ("ref_missing", 4),
+            ("validation", 4),
             ("ref_missing", 4),
             ("ref_missing", 4),
             ("ref_missing", 5),
@@ -424,7 +424,10 @@ fn context_files_that_a_step_would_not_see_as_they_are_are_warnings() {
         "{told:?}"
     );
     assert_eq!(told[3].2, "the context file `big.txt` has 10485761 bytes, and may have 10485760");
-    assert_eq!(told[4].2, "the context file `latin.txt` is not UTF-8 text");
+    assert_eq!(
+        told[4].2,
+        "the context file `latin.txt` is no text: the byte 0xE9 is no UTF-8 text (line 1, column 4)"
+    );
     assert_eq!(told[5].2, "the context file `sub` is not a file");
 }
 
@@ -486,4 +489,30 @@ fn numbers_that_are_not_whole_or_too_large_say_which() {
         let told: Vec<&str> = found.iter().map(|one| one.message.as_str()).collect();
         assert_eq!(told, [message], "{retries}");
     }
+}
+
+/// A loop with steps of its own has no agent: what is written about one would look like a choice and be none.
+#[test]
+fn what_a_loop_with_steps_does_not_use_is_a_warning() {
+    let folder = Folder::new(&[
+        (
+            "flow.yaml",
+            "name: n\nagents: {x: {description: X}}\nsteps:\n  - {id: l, agent: x, model: big, instructions: Go, contextFiles: [a.md],\n     loop: {maxIterations: 1, steps: [{id: i}]}}\n  - {id: m, agent: x, model: big, instructions: Go, loop: {maxIterations: 1}}\n",
+        ),
+        ("a.md", "text"),
+    ]);
+    let warnings = folder.loaded().warnings;
+    let told: Vec<(&str, u32, u32, &str)> =
+        warnings.iter().map(|one| (one.code.text(), one.line, one.column, one.message.as_str())).collect();
+    let unused = |field: &str| format!("`{field}` of step `l` is not used: its loop has steps of its own");
+    let [agent, instructions, model, files] = ["agent", "instructions", "model", "contextFiles"].map(unused);
+    assert_eq!(
+        told,
+        [
+            ("loop_validation", 4, 20, agent.as_str()),
+            ("loop_validation", 4, 30, model.as_str()),
+            ("loop_validation", 4, 49, instructions.as_str()),
+            ("loop_validation", 4, 67, files.as_str()),
+        ]
+    );
 }
