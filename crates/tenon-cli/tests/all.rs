@@ -75,6 +75,8 @@ mod flow_messages;
 mod flow_models;
 #[path = "all/flow_page.rs"]
 mod flow_page;
+#[path = "all/flow_prompts.rs"]
+mod flow_prompts;
 #[path = "all/flow_resume.rs"]
 mod flow_resume;
 #[path = "all/flow_run.rs"]

@@ -4,6 +4,10 @@
 //! Start reading at `document.rs` (what can be written), then `parse.rs` (text in, document or problems out, no files)
 //! and `load.rs` (everything resolved and compiled). `cel.rs` holds the expressions. Then `interpreter.rs` (what happens
 //! next, a pure function of what has happened), `port.rs` (what it asks for) and `local_run.rs` (who does it).
+//!
+//! To run a document from a program, [`load`] it and give it to a [`FlowRun`]. The model client, the tools and the listener are
+//! traits: [`tenon_core::ModelClient`], [`tenon_core::Tool`], [`FlowSink`]. The crates whose types are needed for that are
+//! re-exported.
 
 mod addressee;
 mod agent_step;
@@ -68,6 +72,9 @@ mod turn_rows;
 mod unicode;
 mod validate;
 mod yaml_text;
+
+pub use tenon_agent::Stop;
+pub use {tenon_core, tenon_tools};
 
 pub use agent_step::{AgentSteps, NEVER_SUBMITTED, StepModels, StepParts};
 pub use approval::{ApprovalRequest, Decision, OpenQuestions, Question, Resolution, first_approval};

@@ -115,10 +115,14 @@ impl Attempts {
             StepOutcome::Failed { error, output } if error.class == StepErrorClass::Budget => {
                 Some(self.end(StepStatus::Cancelled, output, Some(error), asks))
             }
-            StepOutcome::Failed { error, output } => match self.again(&error, asks) {
+            StepOutcome::Failed { error, output } => match decide(&error, self.attempt, self.retries) {
                 Retry::No => {
                     let error = had_its_attempts(error, self.retries);
                     Some(self.end(StepStatus::Failed, output, Some(error), asks))
+                }
+                // It would be tried again, if anything were left to spend.
+                Retry::AtOnce | Retry::After { .. } if asks.exhausted.is_some() => {
+                    Some(self.end(StepStatus::Cancelled, output, None, asks))
                 }
                 Retry::AtOnce => {
                     asks.tell(Notice::Retrying { key: self.key(self.role), error, after_ms: 0 });
@@ -138,13 +142,6 @@ impl Attempts {
                     StepError::new(StepErrorClass::Internal, "the step was answered as if it were a timer");
                 Some(self.end(StepStatus::Failed, StepOutput::default(), Some(error), asks))
             }
-        }
-    }
-
-    fn again(&self, error: &StepError, asks: &Asks<'_>) -> Retry {
-        match asks.exhausted {
-            Some(_) => Retry::No,
-            None => decide(error, self.attempt, self.retries),
         }
     }
 

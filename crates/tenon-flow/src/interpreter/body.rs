@@ -230,12 +230,15 @@ impl Body {
             ended.attempts = self.attempt;
             let retries = at.step.get().spec.retries;
             let retry = match &ended.error {
-                Some(error) if !self.stopping && asks.exhausted.is_none() => {
-                    decide(error, self.attempt, retries)
-                }
+                Some(error) if !self.stopping => decide(error, self.attempt, retries),
                 _ => Retry::No,
             };
             let after_ms = match retry {
+                // It would be tried again, if anything were left to spend.
+                Retry::AtOnce | Retry::After { .. } if asks.exhausted.is_some() => {
+                    (ended.status, ended.error) = (StepStatus::Cancelled, None);
+                    return Some(BodyEnded { ended, steps });
+                }
                 Retry::No => {
                     ended.error = ended.error.map(|error| had_its_attempts(error, retries));
                     return Some(BodyEnded { ended, steps });

@@ -346,3 +346,119 @@ fn templates_put_values_into_text() {
     assert_eq!(Template::compile("ab ${{ }}", &IDS).unwrap_err().offset, 3);
     assert_eq!(Template::compile("ab ${{ 1 + }}", &IDS).unwrap_err().offset, 10);
 }
+
+/// Whatever the documentation, the examples and the fixtures of version 1 write, by where it stands there.
+#[test]
+fn every_expression_that_documents_of_the_format_are_known_to_use_can_be_evaluated() {
+    let done =
+        |result: Value| step("completed", "PASS: LGTM, CHANGES_REQUESTED, error, unhealthy", Some(result));
+    let finding = json!({"severity": "critical"});
+    let steps = [
+        ("design", json!({"features": ["authentication"], "modules": ["auth"]})),
+        ("test", json!({"passed": false})),
+        ("config", json!({"allow_skip": true})),
+        ("scan", json!({"severity": "critical", "findings": [finding, {"severity": "low"}]})),
+        ("run-tests", json!({})),
+        ("review", json!({"approved": true})),
+        ("implement", json!({})),
+        ("health-check", json!({})),
+        ("code_review", json!({})),
+        ("check", json!({"issues_found": true, "issues": ["a"]})),
+        ("tests", json!({})),
+        ("precheck", json!({"should_proceed": true, "should_deploy": true})),
+        ("classify", json!({"priority": 3})),
+        ("build", json!({})),
+        ("audit", json!({"passed": false, "warnings_only": true})),
+        ("analyze", json!({"severity": "high", "files": ["a.rs"]})),
+        ("list-services", json!({"services": ["api"]})),
+        ("list_services", json!({"services": ["api"]})),
+        ("draft", json!({"length": 101})),
+        ("prev", json!({})),
+        ("plan", json!({"tasks": [{"name": "a"}]})),
+        ("list", json!({"items": [1]})),
+    ];
+    let last = step(
+        "completed",
+        "healthy, done, no issues",
+        Some(json!({"score": 95, "improvements": 1, "passed": true})),
+    );
+    let mut scope = Scope::new().with_last(last).with_iteration(3);
+    for (id, result) in &steps {
+        scope = scope.with_step(*id, done(result.clone()));
+    }
+    let compiled = |source: &str| {
+        Expression::compile(source, steps.iter().map(|(id, _)| *id))
+            .unwrap_or_else(|error| panic!("{source}: {error}"))
+    };
+    for (source, wanted) in [
+        ("steps.design.result.features.exists(f, f == 'authentication')", true),
+        ("steps.test.status == 'completed' && steps.test.result.passed == true", false),
+        ("steps.scan.result.severity == 'critical'", true),
+        ("steps.scan.result.findings.exists(f, f.severity == 'critical')", true),
+        ("steps.run-tests.status == 'completed'", true),
+        ("steps.review.content.contains('LGTM')", true),
+        ("steps.implement.status == 'completed'", true),
+        ("steps.health-check.content.contains('unhealthy')", true),
+        ("steps.design.status == 'completed'", true),
+        ("steps.code_review.content.contains('CHANGES_REQUESTED')", true),
+        ("steps.check.status == 'completed'", true),
+        ("steps.tests.status == 'completed' && steps.tests.content.contains('PASS')", true),
+        (
+            "steps.test.status == 'completed' && (steps.test.result.passed == true || steps.config.result.allow_skip == true)",
+            true,
+        ),
+        ("steps.scan.status != 'skipped'", true),
+        ("steps.precheck.result.should_proceed", true),
+        ("steps.precheck.result.should_deploy == true", true),
+        ("steps.classify.result.priority >= 3", true),
+        ("steps.build.content.contains('error')", true),
+        ("steps.audit.result.passed || steps.audit.result.warnings_only", true),
+        ("steps.analyze.result.severity == 'critical'", false),
+        ("size(steps.list-services.result.services) > 0", true),
+        ("'auth' in steps.design.result.modules", true),
+        ("steps.draft.result.length > 100", true),
+        ("steps.prev.status == 'completed'", true),
+        ("true", true),
+        ("false", false),
+        ("steps.review.result.approved == true", true),
+        ("steps.plan.status == 'completed'", true),
+        ("has(steps.analyze.result.severity) && steps.analyze.result.severity == 'high'", true),
+        ("content.contains('healthy')", true),
+        ("content.contains('done')", true),
+        ("content.contains('no issues')", true),
+        ("result.score >= 95", true),
+        ("iteration >= 3 && result.improvements < 2", true),
+        ("iteration > 2", true),
+        ("result.passed == true", true),
+        ("result.size() == 0", false),
+        ("status == \"completed\"", true),
+    ] {
+        assert_eq!(compiled(source).evaluate_bool(&scope), Ok(wanted), "{source}");
+    }
+    for (source, wanted) in [
+        ("steps.list-services.result.services", json!(["api"])),
+        ("steps.list_services.result.services", json!(["api"])),
+        ("steps.plan.result.tasks", json!([{"name": "a"}])),
+        ("steps.scan.result.findings.filter(f, f.severity == 'critical')", json!([finding])),
+        ("steps.analyze.result.files", json!(["a.rs"])),
+        ("steps.list.result.items", json!([1])),
+    ] {
+        assert_eq!(
+            compiled(source).evaluate_list(&scope),
+            Ok(wanted.as_array().unwrap().clone()),
+            "{source}"
+        );
+    }
+    // What is written there and is no condition: a list has no `contains`, and neither text nor a count is true or false.
+    for source in [
+        "steps.design.result.features.contains('authentication')",
+        "steps.check.result.issues_found && size(steps.check.result.issues_found) > 0",
+        "\"hello\"",
+        "undefined_var > 0",
+    ] {
+        let outcome =
+            Expression::compile(source, steps.iter().map(|(id, _)| *id)).map(|it| it.evaluate_bool(&scope));
+        assert!(!matches!(outcome, Ok(Ok(_))), "{source}: {outcome:?}");
+    }
+    assert!(Expression::compile("!!!invalid (", ["a"]).is_err());
+}

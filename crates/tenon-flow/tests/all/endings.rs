@@ -3,8 +3,8 @@
 use serde_json::json;
 use tenon_core::Timestamp;
 use tenon_flow::{
-    Answer, JsonText, MoneyLimit, NotRun, Notice, RunLimits, RunSpec, StepErrorClass, Stopped, WallTime,
-    WorkflowStatus,
+    Answer, JsonText, MoneyLimit, NotRun, Notice, RunLimits, RunSpec, StepErrorClass, StepOutcome, Stopped,
+    WallTime, WorkflowStatus,
 };
 
 use crate::documents::document;
@@ -180,6 +180,45 @@ fn a_run_ends_when_its_budget_is_used_up() {
         let error = outcome.error.unwrap();
         assert_eq!(error.class, StepErrorClass::Budget);
         assert!(error.message.contains(wanted), "{}", error.message);
+    }
+}
+
+/// The last step is over with the last turn: nothing is left that a budget could keep from being done, unless something would
+/// have been tried again.
+#[test]
+fn a_budget_that_is_used_up_by_the_last_step_ends_nothing() {
+    for (retries, wanted, status) in
+        [(0, WorkflowStatus::Partial, "b: failed"), (1, WorkflowStatus::BudgetExceeded, "b: cancelled")]
+    {
+        for b in [
+            format!("{{id: b, retries: {retries}, dependsOn: [a]}}"),
+            format!(
+                "{{id: b, retries: {retries}, dependsOn: [a], loop: {{maxIterations: 1, steps: [{{id: x}}]}}}}"
+            ),
+            format!(
+                "{{id: b, retries: {retries}, dependsOn: [a], loop: {{forEach: [1], steps: [{{id: x}}]}}}}"
+            ),
+            format!("{{id: b, retries: {retries}, dependsOn: [a], loop: {{forEach: [1]}}}}"),
+        ] {
+            let workflow =
+                document(&format!("name: w\nbudget: {{maxTurns: 2}}\nsteps:\n  - {{id: a}}\n  - {b}\n"));
+            let (outcome, _) =
+                Sim::new(workflow).run(&mut |key, _| match key.to_string().ends_with("/a@1") {
+                    true => said("done"),
+                    false => match failed(StepErrorClass::Contract, "never submitted") {
+                        StepOutcome::Failed { error, mut output } => {
+                            output.spent.turns = 1;
+                            StepOutcome::Failed { error, output }
+                        }
+                        other => other,
+                    },
+                });
+            assert_eq!(
+                (outcome.status, &statuses(&outcome)[..]),
+                (wanted, &["a: completed".to_owned(), status.to_owned()][..]),
+                "{b}"
+            );
+        }
     }
 }
 

@@ -63,8 +63,12 @@ impl Tool for Noting {
 }
 
 fn note(kind: ToolKind) -> (Arc<dyn Tool>, Arc<Mutex<u32>>) {
+    noting("note", kind)
+}
+
+fn noting(name: &str, kind: ToolKind) -> (Arc<dyn Tool>, Arc<Mutex<u32>>) {
     let spec = ToolSpec {
-        name: "note".into(),
+        name: name.into(),
         description: String::new(),
         parameters: json!({"type": "object"}),
         kind,
@@ -83,12 +87,14 @@ impl FlowSink for Heard {
 }
 
 fn workflow(text: &str) -> LoadedWorkflow {
+    loaded(text, &[note(ToolKind::Read).0])
+}
+
+fn loaded(text: &str, tools: &[Arc<dyn Tool>]) -> LoadedWorkflow {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("flow.yaml");
     std::fs::write(&file, text).unwrap();
-    let mut options = LoadOptions::default();
-    options.tools.insert("note".to_owned());
-    load(&file, &options).unwrap()
+    load(&file, &LoadOptions::default().with_tools(tools)).unwrap()
 }
 
 fn run<T>(work: impl Future<Output = T>) -> T {
@@ -224,4 +230,45 @@ fn the_checked_in_schema_of_events_is_current() {
     }
     let stored = std::fs::read_to_string(schema_file()).unwrap_or_default();
     assert!(stored == current, "{} is stale; run with `UPDATE_SCHEMAS=1`", schema_file().display());
+}
+
+/// A caller's tool that is called like one of an older document is the caller's.
+#[test]
+fn a_tool_of_the_caller_keeps_its_name_before_an_older_name_of_ours() {
+    let (own, count) = noting("search", ToolKind::Read);
+    let tools = vec![own];
+    let document = "name: n\nagents: { a: { description: d, tools: [search] } }\nsteps: [{ id: s, agent: a, instructions: Go. }]\n";
+    let model = Model::new(|request| match request.messages.len() {
+        1 => call("a", "search", &json!({"query": "x"})),
+        _ => text("done"),
+    });
+    let asked = Arc::clone(&model);
+    let outcome = run(FlowRun::new(loaded(document, &tools), model, "m").tools(tools).run()).unwrap();
+    assert_eq!((outcome.status, *count.lock().unwrap()), (WorkflowStatus::Completed, 1));
+    let offered: Vec<String> =
+        asked.asked.lock().unwrap()[0].tools.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(offered, ["search"]);
+}
+
+/// The document's turns and tokens are kept whoever brings the model.
+#[test]
+fn a_document_s_budget_is_kept_for_a_callers_model() {
+    for (budget, requests) in [("maxTurns: 3", 3), ("maxTokens: 25", 3)] {
+        let (tool, _) = note(ToolKind::Read);
+        let document = format!(
+            "name: n\nbudget: {{ {budget} }}\nsteps:\n  - {{ id: a, instructions: Go. }}\n  - {{ id: b, instructions: Go. }}\n"
+        );
+        let model = Model::new(|request| {
+            let used = tenon_core::Usage { input: 5, output: 5, total: 10, ..Default::default() };
+            let mut answer =
+                call(&request.messages.len().to_string(), "note", &json!({"n": request.messages.len()}));
+            answer.insert(0, Delta::Usage(used));
+            answer
+        });
+        let asked = Arc::clone(&model);
+        let outcome = run(FlowRun::new(workflow(&document), model, "m").tools(vec![tool]).run()).unwrap();
+        assert_eq!(outcome.status, WorkflowStatus::BudgetExceeded, "{budget}");
+        assert_eq!(asked.asked.lock().unwrap().len(), requests, "{budget}");
+        assert_eq!((outcome.spent.turns, outcome.spent.usage.total), (3, 30), "{budget}");
+    }
 }
