@@ -10,19 +10,78 @@ use tenon_flow::{
     Decision, Journal, KeptQuestion, Question, QuestionReport, Reply, Resolution, RunState, Settled,
 };
 
-use crate::flow_args::FlowApproveArgs;
+use crate::flow_args::{FlowApproveArgs, FlowResumeArgs};
 use crate::flow_hint::quoted;
 use crate::flow_runs::{done, found};
+use crate::flow_usage::{self, Asked};
 use crate::input::read_text_file;
 use crate::manual::print;
 use crate::stderr::{harmless, line};
-use crate::{flow_journal, surroundings, sys};
+use crate::usage::UsageError;
+use crate::{flow_journal, flow_run, run, surroundings, sys};
 
 /// Questions that are named when there is no such one.
 const SHOWN_QUESTIONS: usize = 5;
 
-pub fn main(args: &FlowApproveArgs) -> u8 {
-    done(approve(args))
+pub fn main(mut args: FlowApproveArgs) -> u8 {
+    // What is wrong with the flags is told before anything is answered.
+    let asked = match resumed(&mut args) {
+        Ok(asked) => asked,
+        Err(error) => return run::usage_error_of("tenon flow approve", &error),
+    };
+    match (approve(&args), asked) {
+        (Ok(said), None) => {
+            let code = print(format!("{}\n", said.words).as_bytes());
+            said.hint();
+            code
+        }
+        (Ok(said), Some(asked)) => {
+            // stdout is the run's.
+            line(&said.words);
+            match said.state() {
+                Some(RunState::Running) => {
+                    said.hint();
+                    0
+                }
+                _ => flow_run::start(asked),
+            }
+        }
+        (Err(failure), _) => done(Err(failure)),
+    }
+}
+
+/// What is asked for with `--resume`: the same as by `tenon flow resume RUN`.
+fn resumed(args: &mut FlowApproveArgs) -> Result<Option<Asked>, UsageError> {
+    match args.go_on.run.resume.take() {
+        None => return Ok(None),
+        Some(None) => {}
+        Some(Some(word)) => {
+            return Err(UsageError::new(format!("`--resume` takes no value here, and `{word}` is one"))
+                .hint("`tenon flow approve RUN STEP --resume`"));
+        }
+    }
+    let mut resume = FlowResumeArgs { run: args.go_on.run.clone(), ..args.go_on };
+    resume.run.words.insert(0, args.run.clone());
+    flow_usage::check_resume(resume).map(Some)
+}
+
+/// What came of an answer.
+struct Said {
+    words: String,
+    /// The run, where it is not over: what it goes on from was just said.
+    run: Option<(Journal, String, RunState)>,
+}
+
+impl Said {
+    fn state(&self) -> Option<RunState> {
+        self.run.as_ref().map(|(.., state)| *state)
+    }
+
+    fn hint(&self) {
+        if let Some((journal, id, state)) = &self.run {
+            go_on(journal, id, *state);
+        }
+    }
 }
 
 /// What a suspended run waits for, with the lines that answer it.
@@ -47,7 +106,7 @@ pub fn needs_journal(step: &str) -> Failure {
     .hint("leave `--no-journal` out")
 }
 
-fn approve(args: &FlowApproveArgs) -> Result<u8, Failure> {
+fn approve(args: &FlowApproveArgs) -> Result<Said, Failure> {
     let (journal, id) = found(&args.run)?;
     let asked = question(&journal, &id, &args.step)?;
     let wanted = if args.deny { Decision::Denied } else { Decision::Approved };
@@ -64,12 +123,13 @@ fn approve(args: &FlowApproveArgs) -> Result<u8, Failure> {
     let reply = Reply { decision: wanted, by: user_name(), data };
     match journal.reply(&id, &asked, reply.clone()).map_err(|error| flow_journal::failure(&error))? {
         Settled::Now { question, resolution, state } => {
-            let words = resolution.words(&question.request);
-            let code = print(format!("{words}: {} of {id}\n", args.step).as_bytes());
-            go_on(&journal, &id, state);
-            Ok(code)
+            let words = format!("{}: {} of {id}", resolution.words(&question.request), args.step);
+            Ok(Said { words, run: Some((journal, id, state)) })
         }
-        Settled::Before { question, resolution } => settled(&args.step, &id, &question, &resolution, &reply),
+        Settled::Before { question, resolution } => {
+            let words = settled(&args.step, &id, &question, &resolution, &reply)?;
+            Ok(Said { words, run: None })
+        }
         Settled::Over { state } => {
             let message = format!("the run `{id}` no longer asks `{}`: it is {}", args.step, state.name());
             Err(Failure::new(ErrorClass::Input, message).hint(format!(
@@ -106,12 +166,12 @@ fn settled(
     question: &Question,
     first: &Resolution,
     reply: &Reply,
-) -> Result<u8, Failure> {
+) -> Result<String, Failure> {
     let (words, at) = (first.words(&question.request), first.at.to_iso8601());
     let is_approval = reply.decision == Decision::Approved;
     let same_data = reply.data.is_none() || reply.data == first.data;
     if first.approves(&question.request) == is_approval && same_data {
-        return Ok(print(format!("already {words} at {at}: {step} of {id}\n").as_bytes()));
+        return Ok(format!("already {words} at {at}: {step} of {id}"));
     }
     let but = if first.approves(&question.request) == is_approval { ", with other data" } else { "" };
     Err(Failure::new(ErrorClass::Input, format!("`{step}` of `{id}` was {words} at {at}{but}; that stands"))

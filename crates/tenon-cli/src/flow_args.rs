@@ -64,6 +64,10 @@ pub enum FlowCommand {
         html: Option<PathBuf>,
     },
     /// Answer a question of a run, as the first or not at all. Exit 0 if it is answered so, 42 if it was answered otherwise
+    #[command(
+        override_usage = "tenon flow approve [OPTIONS] RUN STEP",
+        mut_args(crate::flow_help::of_approve)
+    )]
     Approve(FlowApproveArgs),
     /// Stop a run, also one of another process
     Cancel {
@@ -95,6 +99,9 @@ pub struct FlowApproveArgs {
     /// What the step's `data` asks for: a JSON object
     #[arg(long, value_name = "JSON|@FILE")]
     pub data: Option<String>,
+    /// With `--resume`, of the run that goes on.
+    #[command(flatten)]
+    pub go_on: FlowResumeArgs,
 }
 
 /// Words are the run and, where it is another one now, its document.

@@ -27,7 +27,7 @@ pub fn main(command: FlowCommand) -> u8 {
             flow_runs::write_page(&run, &file, payloads)
         }
         FlowCommand::Show { run, format, payloads, html: None } => flow_runs::show(&run, format, payloads),
-        FlowCommand::Approve(args) => flow_approve::main(&args),
+        FlowCommand::Approve(args) => flow_approve::main(args),
         FlowCommand::Cancel { run } => flow_runs::cancel(&run),
         FlowCommand::Delete { runs } => flow_runs::delete(&runs),
         FlowCommand::Export { run } => flow_runs::export(&run),

@@ -41,6 +41,20 @@ pub fn of_resume(arg: Arg) -> Arg {
     of_workflow(hide_not_resumed(arg))
 }
 
+/// Flags of a run mean something only for one that goes on at once, and are told where that is.
+pub fn of_approve(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "run" | "step" | "deny" | "data" => arg,
+        "resume" => arg
+            .help("Go on with the run at once; takes the flags of `tenon flow resume` too")
+            .help_heading(None)
+            .value_name("ID")
+            .hide_short_help(false)
+            .hide(false),
+        _ => arg.hide(true).requires("resume"),
+    }
+}
+
 fn of_workflow(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "words" => arg.hide(true),

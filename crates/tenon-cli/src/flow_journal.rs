@@ -9,6 +9,7 @@ use tenon_agent::Stop;
 use tenon_config::{Settings, Surroundings};
 use tenon_core::{ErrorClass, Failure, Signal};
 use tenon_flow::{Journal, JournalError, Lease, Retention, RunState, WorkflowOutcome};
+use tenon_tools::CommandBook;
 
 use crate::stderr::Reporter;
 
@@ -42,6 +43,20 @@ pub fn existing(here: &Surroundings) -> Result<Option<Journal>, Failure> {
         Some(path) => Journal::open(&path).map(Some).map_err(|error| failure(&error)),
         None => Ok(None),
     }
+}
+
+/// Where the commands of a run are written down while they run.
+pub fn commands(here: &Surroundings, run_id: &str) -> Option<CommandBook> {
+    let folder = |home: &PathBuf| home.join("runs").join(run_id).join("commands");
+    here.tenon_home.as_ref().map(|home| CommandBook::at(folder(home)))
+}
+
+/// Ends what a process that is gone left running of a run. How many commands that were.
+pub fn end_left_over(here: &Surroundings, run_id: &str) -> usize {
+    let Some(book) = commands(here, run_id) else { return 0 };
+    let ended = book.end_left_over();
+    book.put_away();
+    ended
 }
 
 /// What is wrong with a run that was named, or with the journal.

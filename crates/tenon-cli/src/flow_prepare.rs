@@ -135,6 +135,7 @@ pub async fn prepare(
         // A document that names all its models needs no default.
         args.model = Some(first.clone());
     }
+    let commands = source.journal.as_ref().and_then(|_| flow_journal::commands(&here, run_id));
     let plan = Plan {
         args: &args,
         here: &here,
@@ -150,6 +151,7 @@ pub async fn prepare(
         asked: AskedBy::Client,
         mirror: None,
         other_models: named.clone(),
+        commands: commands.clone(),
     };
     let mut kit = None;
     let mcp_start = plan.loaded.settings.timeouts.mcp_start();
@@ -199,7 +201,8 @@ pub async fn prepare(
         coordination: asked.coordination,
     };
     let (reporter, stop) = (around.reporter, around.stop.clone());
-    let planned = Rest { ending, hooks: agent.hooks, recorder, reporter, stop, scratch, _registry: registry };
+    let hooks = agent.hooks;
+    let planned = Rest { ending, hooks, recorder, reporter, stop, scratch, commands, _registry: registry };
     if let Err(failure) = copies_can_be_made(read, parts.worktrees.as_ref(), reporter).await {
         return Err(planned.instead_of_run(failure).await);
     }
@@ -225,7 +228,12 @@ pub async fn prepare(
             spec.limits = RunLimits { wall_time: wall_time.map(timed), ..limits };
             // The last thing before the run, so that one that never began leaves nothing behind.
             match keeping.start(&spec, continued, &parts.template.models).await {
-                Ok((log, kept)) => Ok(Ready::Run(Box::new(Prepared { spec, parts, planned, log, kept }))),
+                Ok((log, kept)) => {
+                    if source.found.is_some() {
+                        flow_resume::end_left_over(&here, run_id, reporter);
+                    }
+                    Ok(Ready::Run(Box::new(Prepared { spec, parts, planned, log, kept })))
+                }
                 Err(failure) => Err(planned.instead_of_run(failure).await),
             }
         }

@@ -15,19 +15,25 @@ use tenon_flow::{
 use crate::flow_hint::quoted;
 use crate::stderr::harmless;
 
-/// The open questions of the runs that are set aside, by run.
+/// The open questions of the runs that are set aside, by run. A run whose questions cannot be read is marked as damaged.
 pub fn of_runs(
     journal: &Journal,
-    runs: &[RunSummary],
+    runs: &mut [RunSummary],
 ) -> Result<HashMap<String, Vec<KeptQuestion>>, JournalError> {
-    let suspended = runs.iter().filter(|run| run.state == RunState::Ended(WorkflowStatus::Suspended));
-    suspended
-        .map(|run| {
-            let mut questions = journal.questions(&run.id)?;
-            questions.retain(KeptQuestion::is_open);
-            Ok((run.id.clone(), questions))
-        })
-        .collect()
+    let mut asks = HashMap::new();
+    for run in runs.iter_mut().filter(|run| run.state == RunState::Ended(WorkflowStatus::Suspended)) {
+        match journal.questions(&run.id) {
+            Ok(mut questions) => {
+                questions.retain(KeptQuestion::is_open);
+                asks.insert(run.id.clone(), questions);
+            }
+            Err(JournalError::Damaged { why, .. }) => {
+                run.damage.get_or_insert(why);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(asks)
 }
 
 /// Below a run in a list.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tenon_config::Surroundings;
 use tenon_core::{ErrorClass, Failure};
 use tenon_flow::{
     Again, Given, Journal, JournalError, LoadError, LoadOptions, LoadedStep, LoadedWorkflow, NewDocument,
@@ -18,7 +19,7 @@ use crate::flow_journal::failure;
 use crate::flow_usage::{PlanApproval, Resume, WhichDocument};
 use crate::goal_args::{self, GoalTask, Then};
 use crate::stderr::Reporter;
-use crate::{flow_command, flow_inputs};
+use crate::{flow_command, flow_inputs, flow_journal};
 
 /// Names under which flags are kept with a run.
 const MODEL: &str = "model";
@@ -152,6 +153,17 @@ pub fn document(
         ));
     }
     Ok(Continued { flow, instead, changed: Changed::Yes })
+}
+
+/// Commands that the process before this one had started, and that its end did not end, are not to work beside the run.
+pub fn end_left_over(here: &Surroundings, run_id: &str, reporter: Reporter) {
+    match flow_journal::end_left_over(here, run_id) {
+        0 => {}
+        1 => reporter.note("a command of the run was still running after the process that had started it; it was ended"),
+        many => reporter.note(&format!(
+            "{many} commands of the run were still running after the process that had started them; they were ended"
+        )),
+    }
 }
 
 pub fn new_document(flow: &LoadedWorkflow) -> Result<NewDocument, Failure> {

@@ -12,6 +12,7 @@ use tenon_flow::{
     FlowEmitter, FlowSink, Journal, JournalError, Past, Report, RunSpec, RunView, StepLog, StepParts,
     StopRun, WorkflowOutcome, WorkflowStatus, show_again,
 };
+use tenon_tools::CommandBook;
 
 use crate::exit_code::exit_code_of_flow;
 use crate::flow_args::{FlowResumeArgs, FlowRunArgs};
@@ -213,6 +214,8 @@ pub struct Rest {
     pub reporter: Reporter,
     pub stop: Stop,
     pub scratch: PathBuf,
+    /// Where commands are written down while they run.
+    pub commands: Option<CommandBook>,
     /// Steps are made from what it holds.
     pub _registry: tenon_tools::Registry,
 }
@@ -281,7 +284,7 @@ impl Prepared {
         if let Some(kept) = kept {
             kept.finish(&outcome, planned.reporter).await;
         }
-        let Rest { ending, hooks, recorder, reporter, scratch, _registry, .. } = planned;
+        let Rest { ending, hooks, recorder, reporter, scratch, commands, _registry, .. } = planned;
         let mut failure = (outcome.status == WorkflowStatus::Cancelled).then(|| stop.failure());
         let mut status = outcome.status;
         if let Some(Err(error)) = recorder.map(|recorder| recorder.check()) {
@@ -290,6 +293,9 @@ impl Prepared {
         }
         flow_hooks::at_end(&hooks, status, stop, reporter).await;
         ending.mcp.stop().await;
+        if let Some(commands) = commands {
+            commands.put_away();
+        }
         // A run that can be gone on with finds there what its steps were working in.
         if spec.is_none() || status == WorkflowStatus::Completed {
             remove_empty(&scratch);

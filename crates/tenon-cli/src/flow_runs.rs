@@ -26,17 +26,31 @@ const STOPS_WITHIN: Duration = Duration::from_secs(15);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 pub fn list(limit: usize, format: ReportFormat) -> u8 {
-    done(listed(limit).map(|(runs, asks)| match format {
-        ReportFormat::Json => {
-            let runs: Vec<Value> = runs.iter().map(|run| summary_json(run, &asks)).collect();
-            print(format!("{}\n", Value::Array(runs)).as_bytes())
-        }
-        ReportFormat::Text if runs.is_empty() => {
-            line("there are no runs");
-            0
-        }
-        ReportFormat::Text => print(table(&runs, &asks).as_bytes()),
+    done(listed(limit).map(|(runs, asks)| {
+        let code = match format {
+            ReportFormat::Json => {
+                let runs: Vec<Value> = runs.iter().map(|run| summary_json(run, &asks)).collect();
+                print(format!("{}\n", Value::Array(runs)).as_bytes())
+            }
+            ReportFormat::Text if runs.is_empty() => {
+                line("there are no runs");
+                0
+            }
+            ReportFormat::Text => print(table(&runs, &asks).as_bytes()),
+        };
+        tell_damaged(&runs);
+        code
     }))
+}
+
+/// Below the list, and not in it: whoever reads the list wants the others.
+fn tell_damaged(runs: &[RunSummary]) {
+    for run in runs {
+        if let Some(why) = &run.damage {
+            let id = harmless(&run.id).replace('\n', " ");
+            line(&format!("warning: the run `{id}` is damaged: {}", harmless(why)));
+        }
+    }
 }
 
 pub fn show(run: &str, format: ReportFormat, payloads: bool) -> u8 {
@@ -112,8 +126,8 @@ type Asks = HashMap<String, Vec<KeptQuestion>>;
 fn listed(limit: usize) -> Result<(Vec<RunSummary>, Asks), Failure> {
     match flow_journal::existing(&surroundings::collect(None))? {
         Some(journal) => {
-            let runs = journal.list(limit).map_err(failure)?;
-            let asks = flow_questions::of_runs(&journal, &runs).map_err(failure)?;
+            let mut runs = journal.list(limit).map_err(failure)?;
+            let asks = flow_questions::of_runs(&journal, &mut runs).map_err(failure)?;
             Ok((runs, asks))
         }
         None => Ok(Default::default()),
@@ -144,7 +158,7 @@ fn summary_json(run: &RunSummary, asks: &Asks) -> Value {
     json!({
         "waits_for": waits_for.collect::<Vec<_>>(),
         "run_id": run.id, "name": run.name, "status": run.state.name(), "created": run.created.to_iso8601(),
-        "updated": run.updated.to_iso8601(), "total_cost_usd": run.cost_usd,
+        "updated": run.updated.to_iso8601(), "total_cost_usd": run.cost_usd, "damage": run.damage,
     })
 }
 
@@ -385,6 +399,7 @@ fn cancelled(run: &str) -> Result<u8, Failure> {
             Ok(print(format!("cancelled {id}\n").as_bytes()))
         }
         Cancelling::Marked | Cancelling::Over(WorkflowStatus::Cancelled) => {
+            flow_journal::end_left_over(&surroundings::collect(None), &id);
             Ok(print(format!("cancelled {id}\n").as_bytes()))
         }
         Cancelling::Over(status) => {
@@ -404,6 +419,7 @@ fn deleted(runs: &[String]) -> Result<u8, Failure> {
         let given = journal.load(id).and_then(|stored| Given::of(&stored));
         match journal.delete(id) {
             Ok(()) => {
+                flow_journal::end_left_over(&surroundings::collect(None), id);
                 if let Some(copies) = given.ok().as_ref().and_then(flow_resume::scratch) {
                     // Most runs have none.
                     let _ = std::fs::remove_dir_all(copies);

@@ -13,7 +13,9 @@ use tenon_contract::Contract;
 use tenon_core::{Client, ErrorClass, Failure, Id, IdSource, RunInfo, Sampling, Secrets};
 use tenon_model::Recorder;
 use tenon_session::{Mirror, Place};
-use tenon_tools::{OutputStore, Permissions, Registry, SessionSource, ShellOptions, ShellTerminal};
+use tenon_tools::{
+    CommandBook, OutputStore, Permissions, Registry, SessionSource, ShellOptions, ShellTerminal,
+};
 use tenon_wire::Format;
 
 use crate::args::RunArgs;
@@ -53,6 +55,8 @@ pub struct Plan<'a> {
     pub mirror: Option<Mirror>,
     /// Models that may be asked besides: those of a workflow's steps.
     pub other_models: Vec<String>,
+    /// Where commands are written down while they run, if the run can be gone on with.
+    pub commands: Option<CommandBook>,
 }
 
 /// An agent, and what others like it are made of.
@@ -485,6 +489,7 @@ impl Plan<'_> {
         if settings.tools.shell.pty == Some(true) {
             shell.terminal = ShellTerminal::Pty;
         }
+        shell.book.clone_from(&self.commands);
         shell
     }
 }

@@ -183,6 +183,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
                 asked,
                 mirror,
                 other_models: Vec::new(),
+                commands: None,
             };
             plan.planned(&mut warnings, &mut kit).await
         }
@@ -341,6 +342,7 @@ pub async fn ask(asked: Asked<'_>) -> Arc<Outcome> {
         asked: AskedBy::CommandLine,
         mirror: None,
         other_models: Vec::new(),
+        commands: None,
     };
     let outcome = match plan.agent(&mut warnings, &mut None).await {
         Ok((agent, ending)) => {

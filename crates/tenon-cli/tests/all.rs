@@ -53,6 +53,8 @@ mod flag_effects;
 mod flow_approve;
 #[path = "all/flow_approve_document.rs"]
 mod flow_approve_document;
+#[path = "all/flow_at_once.rs"]
+mod flow_at_once;
 #[path = "all/flow_counted.rs"]
 mod flow_counted;
 #[path = "all/flow_events.rs"]
@@ -73,6 +75,8 @@ mod flow_manners;
 mod flow_messages;
 #[path = "all/flow_models.rs"]
 mod flow_models;
+#[path = "all/flow_orphans.rs"]
+mod flow_orphans;
 #[path = "all/flow_page.rs"]
 mod flow_page;
 #[path = "all/flow_prompts.rs"]

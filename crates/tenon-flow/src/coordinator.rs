@@ -5,8 +5,10 @@
 //! nobody. Its turns are kept like those of a step, under the run's own key, and its last word is a signal: a run that goes on
 //! pays for neither again. Its tools are in `coordinator_tools.rs`; its mailbox is one of the post's (`post.rs`).
 
+mod patience;
+
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tenon_agent::{Assignment, Cap, Folder, HowToAnswer, Limits, Replay, SetBy, Stop, run, system_prompt};
 use tenon_core::{Ending, ErrorClass, EventSink, Failure, Message, Sampling, TurnRecord};
@@ -18,7 +20,7 @@ use crate::coordinator_tools::{self, LastWord};
 use crate::event::{ErrorData, FlowEmitter, FlowEventData};
 use crate::message::{Address, COORDINATOR, DropReason};
 use crate::paid::cost_of;
-use crate::post::{Post, Reader};
+use crate::post::{Note, Post, Reader};
 use crate::report::ErrorReport;
 use crate::signal::{Signal, SignalJournal, Signals};
 use crate::step_events::StepSink;
@@ -26,9 +28,10 @@ use crate::{
     LoadedWorkflow, ModelWish, Notice, Role, Spent, StepKey, StepLog, StepParts, StepStatus, Turns,
     WorkflowOutcome, WorkflowStatus,
 };
+use patience::Pulse;
 
-/// How long the end of a run waits for the coordinator's last word: one answer of a slow model.
-const LAST_WORD: Duration = Duration::from_secs(60);
+/// What the ids of what it is told about steps begin with.
+const STEP_NOTE: &str = "step ";
 /// One for each time it is woken, and one to answer each.
 const MAX_TURNS: u32 = 250;
 
@@ -58,15 +61,12 @@ pub(crate) struct Coordinator {
     flow: Arc<LoadedWorkflow>,
     post: Arc<Post>,
     word: Arc<LastWord>,
-    tally: Mutex<Tally>,
+    /// What steps of the document have come to.
+    tally: Mutex<BTreeMap<String, StepStatus>>,
+    /// What it was told before the run went on.
+    told: HashSet<String>,
+    pulse: Arc<Pulse>,
     journal: Arc<dyn SignalJournal>,
-}
-
-/// How many steps of the document have come to what.
-struct Tally {
-    completed: usize,
-    failed: usize,
-    over: usize,
 }
 
 impl Coordinator {
@@ -80,13 +80,15 @@ impl Coordinator {
             Signal::Finalized { summary } => Some(summary.clone()),
             _ => None,
         });
-        let before = flow.steps.iter().filter(|step| signals.ended.contains(&step.id)).count();
+        let before = flow.steps.iter().filter(|step| signals.ended.contains(&step.id));
         let word = LastWord::new(said, Arc::clone(post), Arc::clone(events), Arc::clone(&signals.journal));
         Coordinator {
             flow: Arc::clone(flow),
             post: Arc::clone(post),
             word: Arc::new(word),
-            tally: Mutex::new(Tally { completed: before, failed: 0, over: before }),
+            tally: Mutex::new(before.map(|step| (step.id.clone(), StepStatus::Completed)).collect()),
+            told: signals.mail_told.clone(),
+            pulse: Arc::default(),
             journal: Arc::clone(&signals.journal),
         }
     }
@@ -104,14 +106,15 @@ impl Coordinator {
             // Should that not be kept, it is asked once more.
             let _ = self.word.say(summary).await;
         }
-        if self.word.said().is_some() {
+        if self.word.said().is_some() && !self.has_more_to_hear(&turns.records).await {
             self.post.close_for(&Address::Coordinator, DropReason::MailboxClosedByFinalize).await;
             let spent = cost_of(&turns.records, &parts.template.models);
             parts.template.budget.count(spent.used());
             return self.paid(spent).await;
         }
         let (spent, failure) = match parts.models.model(&ModelWish::default(), None) {
-            Ok(model) => {
+            Ok(mut model) => {
+                model.client = self.pulse.of(model.client);
                 let sink = StepSink::new(
                     Arc::clone(events),
                     Arc::clone(&parts.sink),
@@ -190,26 +193,40 @@ impl Coordinator {
         text
     }
 
-    /// What happens to steps, in a line.
+    /// A last word about a run that goes on after all holds no longer, as soon as something happens in it.
+    async fn has_more_to_hear(&self, records: &[TurnRecord]) -> bool {
+        let goes_on = knows_the_end(records) && self.post.has_news(&Address::Coordinator).await;
+        if goes_on {
+            self.word.take_back();
+        }
+        goes_on
+    }
+
+    /// What happens to steps, in a line. What happened before the run went on is told if it was not.
     pub(crate) fn hear(&self, notice: &Notice) {
         let (key, agent, record) = match notice {
             // A start tells it nothing, and would cost a request.
-            Notice::Ended { key, agent, record } | Notice::NotRun { key, agent, record, .. } => {
-                (key, agent, record)
-            }
+            Notice::Ended { key, agent, record }
+            | Notice::NotRun { key, agent, record, .. }
+            | Notice::Restored { key, agent, record } => (key, agent, record),
             _ => return,
         };
         let counts = {
             let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
             // The run, and one step of its document.
             if key.segments().len() == 2 && key.segments().iter().all(is_plain) {
-                tally.over += 1;
-                tally.completed += usize::from(record.status == StepStatus::Completed);
-                tally.failed += usize::from(record.status == StepStatus::Failed);
+                tally.insert(key.step_id(), record.status);
             }
-            let pending = self.flow.steps.len().saturating_sub(tally.over);
-            format!("completed={} failed={} pending={pending}", tally.completed, tally.failed)
+            let count = |status| tally.values().filter(|of| **of == status).count();
+            let pending = self.flow.steps.len().saturating_sub(tally.len());
+            let (completed, failed) = (count(StepStatus::Completed), count(StepStatus::Failed));
+            format!("completed={completed} failed={failed} pending={pending}")
         };
+        let id = format!("{STEP_NOTE}{key}");
+        let is_new = matches!(notice, Notice::Ended { .. });
+        if !is_new && (self.told.contains(&id) || self.word.said().is_some()) {
+            return;
+        }
         let seconds = record.duration_ms as f64 / 1000.0;
         let mut text = format!(
             "step {:?} ({:?}) finished status={} in {seconds:.1}s - {counts}",
@@ -220,7 +237,7 @@ impl Coordinator {
         if let Some(error) = &record.error {
             text.push_str(&format!("\nerror: {}", error.message));
         }
-        self.post.note(&Address::Coordinator, text);
+        self.post.note(&Address::Coordinator, Note { id, text });
     }
 
     /// Listens while the steps run, and for its last word after them, not for ever. What it cost is the run's.
@@ -233,6 +250,9 @@ impl Coordinator {
     ) -> WorkflowOutcome {
         let stop = Stop::default();
         let turns = log.turns(&key(events.run_id()));
+        if knows_the_end(&turns.records) {
+            self.post.knew_the_end(&Address::Coordinator);
+        }
         let listening = self.listen(parts, turns, events, stop.clone());
         tokio::pin!(running, listening);
         let mut coordinated = None;
@@ -248,16 +268,18 @@ impl Coordinator {
             None => {
                 let text =
                     format!("the workflow ended: status={}. Call `finalize` now.", outcome.status.name());
-                self.post.note(&Address::Coordinator, text);
-                let patience = match outcome.status {
-                    // Nobody wants to wait for a run that was stopped.
-                    WorkflowStatus::Cancelled | WorkflowStatus::Suspended => Duration::ZERO,
-                    _ => LAST_WORD,
+                self.post.note_the_end(&Address::Coordinator, text);
+                let patience = async {
+                    match outcome.status {
+                        // Nobody wants to wait for a run that was stopped.
+                        WorkflowStatus::Cancelled | WorkflowStatus::Suspended => {}
+                        _ => self.pulse.lost().await,
+                    }
                 };
                 tokio::select! {
                     biased;
                     ended = &mut listening => ended,
-                    () = tokio::time::sleep(patience) => {
+                    () = patience => {
                         stop.now(Failure::new(ErrorClass::Internal, "the run is over"));
                         listening.await
                     }
@@ -277,6 +299,17 @@ pub(crate) fn key(run_id: &str) -> StepKey {
 
 fn is_plain(segment: &crate::Segment) -> bool {
     segment.of_item().is_none() && segment.of_iteration().is_none()
+}
+
+/// Whether the last thing that it was told is that the run is over.
+fn knows_the_end(records: &[TurnRecord]) -> bool {
+    let mail = |record: &TurnRecord| match record {
+        TurnRecord::UserMessage { mail, .. } if !mail.is_empty() => {
+            Some(mail.iter().any(|id| id == Note::END))
+        }
+        _ => None,
+    };
+    records.iter().rev().find_map(mail).unwrap_or(false)
 }
 
 /// A last word that was paid for, when the run was cut off before it was kept.

@@ -44,6 +44,11 @@ impl LastWord {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The run goes on, and it is not the last one.
+    pub(crate) fn take_back(&self) {
+        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     pub(crate) async fn say(&self, summary: String) -> Result<(), Refusal> {
         let signal = Signal::Finalized { summary: summary.clone() };
         if let Err(why) = self.journal.write(vec![signal]).await {

@@ -28,6 +28,8 @@ use crate::message::{
 };
 use crate::signal::{Signal, SignalJournal, Signals};
 
+use reader::MAX_MAIL_CHARS;
+
 pub(crate) use reader::Reader;
 
 /// Unread messages of one step.
@@ -65,12 +67,35 @@ struct Slot {
     /// Being kept.
     arriving: usize,
     /// What the run itself has to say.
-    notes: VecDeque<String>,
+    notes: VecDeque<Note>,
     notes_in_hand: usize,
+    /// Whether the reader was told that the run is over, and nothing since.
+    knows_the_end: bool,
+    /// The run is over: there will be nothing more to say.
+    is_over: bool,
     /// Ends the reader.
     stop: Option<Stop>,
     /// A message ended it.
     cancelled: bool,
+}
+
+/// Something that the run itself tells a reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// What it is kept under, when it is told.
+    pub(crate) id: String,
+    pub(crate) text: String,
+}
+
+impl Note {
+    /// The run is over.
+    pub(crate) const END: &'static str = "end";
+    /// A message of the reader's was not read.
+    const NOT_READ: &'static str = "note";
+
+    fn is_the_end(&self) -> bool {
+        self.id == Note::END
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -239,13 +264,42 @@ impl Post {
     }
 
     /// Something that the run itself tells the coordinator, or an agent that takes another turn anyway.
-    pub(crate) fn note(&self, to: &Address, text: String) {
+    pub(crate) fn note(&self, to: &Address, note: Note) {
         let mut state = self.state();
         if state.boxes.get(to).is_some_and(|slot| !matches!(slot.phase, Phase::Closed(_))) {
-            state.slot(to).notes.push_back(text);
+            state.slot(to).notes.push_back(note);
             drop(state);
             self.changed.notify_waiters();
         }
+    }
+
+    /// The run is over, which whoever has been told already is not told again.
+    pub(crate) fn note_the_end(&self, to: &Address, text: String) {
+        let mut state = self.state();
+        let slot = state.slot(to);
+        slot.is_over = true;
+        if !matches!(slot.phase, Phase::Closed(_)) && (!slot.knows_the_end || slot.has_something()) {
+            let end = Note { id: Note::END.to_owned(), text };
+            match slot.notes.iter().map(|note| note.text.len()).sum::<usize>() < MAX_MAIL_CHARS / 2 {
+                true => slot.notes.push_back(end),
+                // What does not fit beside it is of no use any more.
+                false => slot.notes.push_front(end),
+            }
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Before the run went on, the reader was told that it is over, and nothing since.
+    pub(crate) fn knew_the_end(&self, reader: &Address) {
+        self.state().slot(reader).knows_the_end = true;
+    }
+
+    /// Waits for something to tell this reader. Whether there is, before the run is over.
+    pub(crate) async fn has_news(&self, reader: &Address) -> bool {
+        let is_so = |state: &mut State| state.slot(reader).has_something() || state.slot(reader).is_over;
+        while !self.wait_until(Instant::now() + HOLD, is_so).await {}
+        self.state().slot(reader).has_something()
     }
 
     /// An agent begins to read.
@@ -397,12 +451,11 @@ impl Post {
             && let Some(sender) = state.boxes.get_mut(&letter.from)
             && sender.phase == Phase::Open
         {
-            sender.notes.push_back(format!(
-                "Your message {} to `{}` was not read: {}.",
-                letter.id,
-                letter.to,
-                reason.name()
-            ));
+            let (id, to, why) = (&letter.id, &letter.to, reason.name());
+            sender.notes.push_back(Note {
+                id: Note::NOT_READ.to_owned(),
+                text: format!("Your message {id} to `{to}` was not read: {why}."),
+            });
         }
     }
 

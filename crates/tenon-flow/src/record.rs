@@ -176,7 +176,8 @@ impl Spent {
     pub fn add(&mut self, other: &Spent) {
         self.usage.add(other.usage);
         self.cost_usd = match (self.cost_usd, other.cost_usd) {
-            (Some(left), Some(right)) => Some(left + right),
+            // Rounded, so that sums made in another order are the same.
+            (Some(left), Some(right)) => Cost::Usd(left + right).usd(),
             _ => None,
         };
         self.turns = self.turns.saturating_add(other.turns);

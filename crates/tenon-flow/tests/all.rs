@@ -6,6 +6,8 @@
 mod any_text;
 #[path = "all/cel.rs"]
 mod cel;
+#[path = "all/coordinator.rs"]
+mod coordinator;
 #[path = "all/diagnostics.rs"]
 mod diagnostics;
 #[path = "all/document_schema.rs"]

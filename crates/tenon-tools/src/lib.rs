@@ -16,6 +16,7 @@ mod bash_builtins;
 mod blocking;
 mod both_pipes;
 mod builtin;
+mod command_book;
 mod command_parse;
 mod command_walk;
 mod command_word;
@@ -79,6 +80,7 @@ mod write_file;
 
 pub use args::{ArgReader, Refusal};
 pub use builtin::{MoreTools, builtin_tools, more_tools};
+pub use command_book::{CommandBook, process_place, process_started};
 pub use cron::{Cron, CronError};
 pub use file_index::FileIndex;
 pub use fuzzy::Typed;

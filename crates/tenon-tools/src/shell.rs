@@ -22,7 +22,7 @@ use crate::shell_output::Capture;
 use crate::shell_report::Report;
 use crate::shell_run::{End, Launch, Left, Running, Step};
 use crate::tasks::{Foreground, PromoteReply};
-use crate::{Sandbox, ShellTerminal, Tasks, Workspace};
+use crate::{CommandBook, Sandbox, ShellTerminal, Tasks, Workspace};
 
 pub(crate) const NAME: &str = "run_shell_command";
 /// Long enough for most builds; a model can ask for more.
@@ -50,6 +50,8 @@ pub struct ShellOptions {
     pub env_pass: Vec<String>,
     /// What binds every command, if anything does.
     pub sandbox: Option<Sandbox>,
+    /// Where commands are written down while they run, if somebody may have to end them after this process.
+    pub book: Option<CommandBook>,
 }
 
 impl ShellOptions {
@@ -64,6 +66,7 @@ impl ShellOptions {
             env_remove: Vec::new(),
             env_pass: Vec::new(),
             sandbox: None,
+            book: None,
         }
     }
 

@@ -118,7 +118,7 @@ impl<T: TakesOutput> Running<T> {
             .ok_or_else(|| Refusal::failed("`bash` ended before it could be watched."))?;
         Ok(Running {
             child,
-            group: GroupGuard::new(group),
+            group: GroupGuard::noted(group, launch.options.book.as_ref()),
             source,
             is_open: true,
             has_ended: false,

@@ -20,6 +20,14 @@ impl ProcessGroup {
         libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 1).map(ProcessGroup)
     }
 
+    /// The group of a process that leads its group and its session; `None` for any other.
+    pub fn led_by(pid: u32) -> Option<ProcessGroup> {
+        let group = ProcessGroup::of(pid)?;
+        // State, parent, group, session.
+        let leads = |place: usize| stat_field(group.0, place) == Some(group.0);
+        (leads(2) && leads(3)).then_some(group)
+    }
+
     pub fn id(self) -> libc::pid_t {
         self.0
     }
@@ -58,14 +66,18 @@ fn session_members(session: libc::pid_t) -> Vec<libc::pid_t> {
     processes
         .filter_map(|entry| {
             let pid: libc::pid_t = entry.ok()?.file_name().to_str()?.parse().ok()?;
-            let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-            // The name, in parentheses, may hold anything; then state, parent, group, session.
-            let after_name = stat.iter().rposition(|byte| *byte == b')')?;
-            let fields = std::str::from_utf8(&stat[after_name + 1..]).ok()?;
-            let of: libc::pid_t = fields.split_ascii_whitespace().nth(3)?.parse().ok()?;
-            (of == session && pid > 1).then_some(pid)
+            (pid > 1 && stat_field(pid, 3) == Some(session)).then_some(pid)
         })
         .collect()
+}
+
+/// What the kernel says about a process, counted from behind its name, which stands in parentheses and may hold anything: state,
+/// parent, group, session.
+fn stat_field(pid: libc::pid_t, place: usize) -> Option<libc::pid_t> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let after_name = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(&stat[after_name + 1..]).ok()?;
+    fields.split_ascii_whitespace().nth(place)?.parse().ok()
 }
 
 /// A pipe whose reader does not wait.

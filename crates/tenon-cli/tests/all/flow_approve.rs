@@ -170,6 +170,39 @@ fn events_say_what_is_asked() {
 }
 
 #[test]
+fn an_answer_can_go_on_with_the_run() {
+    let (place, _) = suspended(GATED, &planned());
+    // Nothing is answered when the flags are wrong.
+    let wrong: [&[&str]; 5] = [
+        &["-o", "json"],
+        &["--accept-changes"],
+        &["--resume", "--cwd", "."],
+        &["--resume", "--prompt", "x"],
+        &["--resume=x"],
+    ];
+    for flags in wrong {
+        let run = flow(&place, &[&["approve", "r1", "gate"], flags].concat());
+        assert_eq!((run.assert_code(2).stdout.as_str(), rows(&place, "resolved")), ("", 0), "{run}");
+    }
+    let server = Server::start([at("Ship by ").text("Shipped.")]);
+    let run = run_in(&place, &server, &["approve", "r", "gate", "--resume", "-o", "json", "-q"]).run();
+    let report = run.assert_code(0).json();
+    assert_eq!((&report["run_id"], &report["outputs"]), (&json!("r1"), &json!("Shipped.")), "{run}");
+    assert!(run.stderr.starts_with("approved by ") && run.stderr.contains(": gate of r1\n"), "{run}");
+    assert!(!run.stderr.contains("hint: to go on"), "{run}");
+    // To say so once more is to go on once more, with what is there.
+    let again = run_in(&place, &Server::start([]), &["approve", "r1", "gate", "--resume"]).run();
+    assert_eq!(again.assert_code(0).stdout, "Shipped.\n", "{again}");
+    let denied = run_in(&place, &Server::start([]), &["approve", "r1", "gate", "--deny", "--resume"]).run();
+    assert_eq!(denied.assert_code(42).stdout, "", "{denied}");
+    let (place, _) = suspended(GATED, &planned());
+    let run = run_in(&place, &Server::start([]), &["approve", "r1", "gate", "--deny", "--resume"]).run();
+    assert!(run.assert_code(1).stderr.contains("error[denied]"), "{run}");
+    let help = flow(&place, &["approve", "--help"]);
+    assert!(help.stdout.contains("--resume") && !help.stdout.contains("--output-format"), "{help}");
+}
+
+#[test]
 fn the_first_answer_stands() {
     let (place, _) = suspended(GATED, &planned());
     flow(&place, &["approve", "r1", "gate"]).assert_code(0);

@@ -124,7 +124,9 @@ fn rows_that_are_broken_are_listed_with_the_rest() {
     let ids: Vec<_> =
         listed.assert_code(0).json().as_array().unwrap().iter().map(|run| run["run_id"].clone()).collect();
     assert_eq!(ids.len(), 2, "{listed}");
-    assert!(flow(&place, &["list"]).assert_code(0).stdout.contains("odd"));
+    let run = flow(&place, &["list"]);
+    assert!(run.assert_code(0).stdout.contains("odd"));
+    assert_eq!(run.stderr, "warning: the run `odd` is damaged: its name is no text\n");
     for command in ["show", "resume"] {
         let run = flow(&place, &[command, "odd"]);
         assert!(run.assert_code(42).stderr.contains("of the run `odd` cannot be read"), "{run}");
@@ -132,6 +134,54 @@ fn rows_that_are_broken_are_listed_with_the_rest() {
     assert!(flow(&place, &["export", "odd"]).assert_code(0).stdout.contains("\"jig\""));
     flow(&place, &["cancel", "odd"]).assert_code(0);
     flow(&place, &["delete", "odd"]).assert_code(0);
+}
+
+/// Ten thousand of them, and what some ask is broken too.
+#[test]
+fn many_runs_are_listed_although_some_are_broken() {
+    let place = place(ONE);
+    let server = Server::start([refused("Do a.")]);
+    run_in(&place, &server, &["run", "flow.yaml", "--run-id", "fine"]).run().assert_code(1);
+    let journal = journal(&place);
+    journal
+        .execute_batch(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+             INSERT INTO runs SELECT printf('many%05d', i), name, document_hash, document, inputs, cwd,
+                 CASE i % 100 WHEN 0 THEN 'waltz' WHEN 1 THEN 'suspended' ELSE status END,
+                 created + i, updated, cost_usd, owner, lease_until, cancel FROM runs, n WHERE run_id = 'fine';
+             INSERT INTO events(run_id, seq, key, kind, at, payload)
+                 SELECT run_id, 1, '???', 'asked', 1, '{' FROM runs WHERE status = 'suspended';",
+        )
+        .unwrap();
+    drop(journal);
+    let listed = flow(&place, &["list", "--limit", "20000", "--format", "json"]);
+    let runs = listed.assert_code(0).json();
+    let runs = runs.as_array().unwrap();
+    assert_eq!(runs.len(), 10_001);
+    assert_eq!(runs.iter().filter(|run| !run["damage"].is_null()).count(), 200, "{}", listed.stderr);
+    assert_eq!(listed.stderr.lines().count(), 200);
+    assert!(listed.stderr.contains("warning: the run `many10000` is damaged: its status is `waltz`\n"));
+    let run = flow(&place, &["list", "--limit", "3"]);
+    assert_eq!(run.assert_code(0).stdout.lines().count(), 4, "{run}");
+}
+
+#[test]
+fn a_reader_who_leaves_early_has_what_it_wanted() {
+    let place = place(ONE);
+    let server = Server::start([at("Do a.").text("x".repeat(3_000_000))]);
+    run_in(&place, &server, &["run", "flow.yaml", "--run-id", "r1"]).run().assert_code(0);
+    for command in ["export r1", "show r1 --payloads", "show r1 --payloads --format json", "list"] {
+        let line = format!(
+            "\"$0\" flow {command} 2> errors | head -c 1 > first; echo \"${{PIPESTATUS[0]}} $(wc -c < first) $(wc -c < errors)\""
+        );
+        let out = std::process::Command::new("bash")
+            .args(["-c", &line, env!("CARGO_BIN_EXE_tenon")])
+            .env("TENON_HOME", place.tenon_home())
+            .current_dir(place.workspace())
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&out.stdout), "0 1 0\n", "{command}");
+    }
 }
 
 #[test]

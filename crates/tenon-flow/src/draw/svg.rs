@@ -33,19 +33,27 @@ pub(crate) struct Mark {
 
 pub(super) fn draw(plan: &Plan) -> String {
     let style = format!("<style>{STYLE}</style>\n");
-    picture(plan, &HashMap::new(), "role=\"img\"", &style)
+    picture(plan, &HashMap::new(), |_| "role=\"img\"".to_owned(), &style)
 }
 
 /// For a page that has styles of its own, with marks on the document's own steps.
 pub(super) fn draw_marked(plan: &Plan, marks: &HashMap<String, Mark>) -> String {
-    picture(plan, marks, "class=\"graph\" role=\"group\"", "")
+    let attributes = |width: usize| format!("class=\"graph\" role=\"group\" style=\"--wide: {width}px\"");
+    picture(plan, marks, attributes, "")
 }
 
-fn picture(plan: &Plan, marks: &HashMap<String, Mark>, attributes: &str, style: &str) -> String {
+/// `attributes` are those of a picture of this width.
+fn picture(
+    plan: &Plan,
+    marks: &HashMap<String, Mark>,
+    attributes: impl Fn(usize) -> String,
+    style: &str,
+) -> String {
     let mut picture = Picture { body: String::new(), width: 0, y: MARGIN };
     picture.level(plan, &plan.title(), marks);
     let Picture { body, width, y } = picture;
     let (width, height) = (width + 2 * MARGIN, y + MARGIN);
+    let attributes = attributes(width);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" {attributes}>\n\
          <title>{}</title>\n{style}\

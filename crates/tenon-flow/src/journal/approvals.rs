@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use tenon_core::Timestamp;
 use tokio::sync::watch;
 
-use super::runs::state;
+use super::runs::{state, text};
 use super::{Entry, Journal, JournalError, Lease, RowKind, RunState, append, millis, still_ours};
 use crate::{Decision, JsonText, Question, Resolution, StepKey, Suspending, WorkflowStatus};
 
@@ -174,7 +174,7 @@ fn questions(connection: &Connection, run_id: &str) -> Result<Vec<KeptQuestion>,
     let mut found: Vec<KeptQuestion> = Vec::new();
     while let Some(row) = rows.next()? {
         let seq: i64 = row.get(0)?;
-        let (key, kind, payload): (String, String, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        let (key, kind, payload) = (text(row, 1)?, text(row, 2)?, text(row, 3)?);
         if kind == RowKind::Asked.name() {
             let key = key.parse().map_err(|error| damaged(run_id, seq, &error))?;
             let question = read(run_id, seq, &payload)?;

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tenon_core::Timestamp;
+use tenon_tools::{process_place as place, process_started as started};
 
 use super::JournalError;
 
@@ -64,27 +65,6 @@ impl Owner {
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {} {}", self.pid, self.started, self.place, self.token)
-    }
-}
-
-/// `None` for a process that is gone, or where there is no `/proc`.
-fn started(pid: u32) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses and may hold anything; the time is the 22nd.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    // A zombie does nothing any more.
-    if state == "Z" { None } else { fields.nth(18).map(str::to_owned) }
-}
-
-/// Where a process number means the same process. Containers of one machine share its start and count their processes
-/// each for itself.
-fn place() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    let processes = std::fs::read_link("/proc/self/ns/pid");
-    match (boot, processes) {
-        (Ok(boot), Ok(processes)) => format!("{}/{}", boot.trim(), processes.display()),
-        _ => String::new(),
     }
 }
 

@@ -47,8 +47,8 @@ impl RunState {
         }
     }
 
-    fn read(status: &str, owner: &str, lease_until: Timestamp, now: Timestamp) -> RunState {
-        let ended = [
+    fn ended(status: &str) -> Option<WorkflowStatus> {
+        let all = [
             WorkflowStatus::Completed,
             WorkflowStatus::Partial,
             WorkflowStatus::Failed,
@@ -56,7 +56,11 @@ impl RunState {
             WorkflowStatus::BudgetExceeded,
             WorkflowStatus::Suspended,
         ];
-        if let Some(status) = ended.into_iter().find(|ended| ended.name() == status) {
+        all.into_iter().find(|ended| ended.name() == status)
+    }
+
+    fn read(status: &str, owner: &str, lease_until: Timestamp, now: Timestamp) -> RunState {
+        if let Some(status) = RunState::ended(status) {
             return RunState::Ended(status);
         }
         let held = Owner::parse(owner).is_some_and(|owner| owner.holds(lease_until, now));
@@ -84,6 +88,8 @@ pub struct RunSummary {
     pub created: Timestamp,
     pub updated: Timestamp,
     pub cost_usd: Option<f64>,
+    /// What somebody has damaged of it, if anything.
+    pub damage: Option<String>,
 }
 
 /// What is kept. A run that is not over, one that waits for an answer too, is kept whatever its age.
@@ -296,6 +302,7 @@ impl Journal {
 fn summary(row: &SqlRow<'_>, now: Timestamp) -> rusqlite::Result<RunSummary> {
     let owner = text(row, 6)?;
     Ok(RunSummary {
+        damage: damage(row)?,
         id: text(row, 0)?,
         name: text(row, 1)?,
         state: RunState::read(&text(row, 2)?, &owner, timestamp(number(row, 7)?), now),
@@ -309,8 +316,25 @@ fn summary(row: &SqlRow<'_>, now: Timestamp) -> rusqlite::Result<RunSummary> {
     })
 }
 
+/// What is wrong with a run as far as a list reads it.
+fn damage(row: &SqlRow<'_>) -> rusqlite::Result<Option<String>> {
+    for (column, name) in [(0, "id"), (1, "name"), (2, "status")] {
+        if !matches!(row.get_ref(column)?, ValueRef::Text(bytes) if std::str::from_utf8(bytes).is_ok()) {
+            return Ok(Some(format!("its {name} is no text")));
+        }
+    }
+    for (column, name) in [(3, "begin"), (4, "last change")] {
+        if !matches!(row.get_ref(column)?, ValueRef::Integer(at) if at > 0) {
+            return Ok(Some(format!("its {name} is no time")));
+        }
+    }
+    let status = text(row, 2)?;
+    let is_known = status == "running" || RunState::ended(&status).is_some();
+    Ok((!is_known).then(|| format!("its status is `{status}`")))
+}
+
 /// Whatever stands there: one row that somebody has damaged must not hide all the others.
-fn text(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<String> {
+pub(super) fn text(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         ValueRef::Integer(number) => number.to_string(),

@@ -7,7 +7,7 @@ use super::{Look, Payloads, error};
 use crate::{AttemptView, CallView, NotRun, RunStep, RunView, StepStatus, TurnView, ViewStatus};
 
 /// Steps of a page, items and rounds included. More make a page that no browser opens.
-pub(super) const MAX_STEPS: usize = 1_000;
+const MAX_STEPS: usize = 1_000;
 
 /// Where a step is on the page.
 pub(super) fn anchor(index: usize) -> String {
@@ -18,15 +18,42 @@ pub(super) fn section(page: &mut String, view: &RunView, payloads: Payloads) {
     page.push_str(
         "<section id=\"steps\" aria-labelledby=\"steps-heading\">\n<h2 id=\"steps-heading\">Steps</h2>\n",
     );
-    for (index, shown) in view.steps.iter().enumerate().take(MAX_STEPS) {
+    let (shown, more) = most_of(view.steps.iter().enumerate(), MAX_STEPS);
+    for (index, shown) in shown {
         step(page, index, shown, payloads);
     }
-    let more = view.steps.len().saturating_sub(MAX_STEPS);
     if more > 0 {
         // A `String` takes everything.
         let _ = writeln!(page, "<p class=\"note\">{} more steps are not shown.</p>", number(more as u64));
     }
     page.push_str("</section>\n");
+}
+
+/// Whether the page has a place for the step.
+pub(super) fn is_shown(view: &RunView, index: usize) -> bool {
+    most_of(view.steps.iter().enumerate(), MAX_STEPS).0.iter().any(|(shown, _)| *shown == index)
+}
+
+/// At most so many of them, and how many are left out. Those inside a long loop do not crowd out what comes after it: the steps of
+/// the document go first.
+pub(super) fn most_of<'a>(
+    steps: impl Iterator<Item = (usize, &'a RunStep)> + Clone,
+    most: usize,
+) -> (Vec<(usize, &'a RunStep)>, usize) {
+    let own = steps.clone().filter(|(_, step)| step.depth() == 0).count().min(most);
+    let (mut own_left, mut inner_left, mut more) = (own, most - own, 0);
+    let mut shown = Vec::new();
+    for (index, step) in steps {
+        let left = if step.depth() == 0 { &mut own_left } else { &mut inner_left };
+        match left.checked_sub(1) {
+            Some(fewer) => {
+                *left = fewer;
+                shown.push((index, step));
+            }
+            None => more += 1,
+        }
+    }
+    (shown, more)
 }
 
 fn step(page: &mut String, index: usize, step: &RunStep, payloads: Payloads) {

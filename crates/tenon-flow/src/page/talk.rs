@@ -69,7 +69,7 @@ fn message(page: &mut String, view: &RunView, message: &MessageView, payloads: P
 fn who(view: &RunView, address: &Address) -> String {
     let name = format!("<code>{}</code>", text(&address.to_string()));
     let Some(id) = address.step_id() else { return name };
-    match view.steps.iter().position(|step| step.id == id).filter(|index| *index < steps::MAX_STEPS) {
+    match view.steps.iter().position(|step| step.id == id).filter(|index| steps::is_shown(view, *index)) {
         Some(index) => format!("<a href=\"#{}\">{name}</a>", steps::anchor(index)),
         None => name,
     }

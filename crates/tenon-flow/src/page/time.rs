@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::Look;
-use super::html::{duration, text};
-use super::steps::anchor;
+use super::html::{duration, number, text};
+use super::steps::{anchor, most_of};
 use crate::{RunState, RunStep, RunView, StepStatus, ViewStatus};
 
 /// More rows than this nobody looks through; the steps below are all there.
@@ -26,13 +26,14 @@ pub(super) fn section(page: &mut String, view: &RunView) {
         line.marks()
     );
     let begun = view.steps.iter().enumerate().filter(|(_, step)| step.started.is_some());
-    for (index, step) in begun.clone().take(MAX_ROWS) {
+    let (shown, more) = most_of(begun, MAX_ROWS);
+    for (index, step) in shown {
         row(page, index, step, &line);
     }
     page.push_str("</tbody>\n</table>\n</div>\n");
-    let more = begun.count().saturating_sub(MAX_ROWS);
     if more > 0 {
-        let _ = writeln!(page, "<p class=\"note\">{more} more rows are not shown.</p>");
+        let rows = if more == 1 { "row is" } else { "rows are" };
+        let _ = writeln!(page, "<p class=\"note\">{} more {rows} not shown.</p>", number(more as u64));
     }
     page.push_str("</section>\n");
 }

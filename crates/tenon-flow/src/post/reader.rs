@@ -17,12 +17,10 @@ use crate::message::{
 const MAX_WAKES: u32 = 10;
 /// When the end of that is near: 80 %.
 const WARN_AT: u32 = MAX_WAKES * 8 / 10;
-/// The coordinator has nothing to do but to listen.
+/// The coordinator has nothing to do but to listen. The last time is for the end of the run.
 const MAX_COORDINATOR_WAKES: u32 = 100;
 /// What a model is told at once; the rest waits for its next turn. One message always fits.
-const MAX_MAIL_CHARS: usize = 64_000;
-/// What stands for the id of what the run itself tells.
-const NOTE: &str = "note";
+pub(super) const MAX_MAIL_CHARS: usize = 64_000;
 
 /// What one agent reads.
 pub(crate) struct Reader {
@@ -37,18 +35,22 @@ impl Reader {
         Reader { post: Arc::clone(post), address }
     }
 
-    /// When the coordinator has nothing more to do: it waits for the next thing to happen.
+    /// When the coordinator has nothing more to do: it waits for the next thing to happen. It has answered when it knows that
+    /// the run is over, and nothing is left to tell.
     async fn coordinator_wakes(&self, woken: u32) -> bool {
+        let waits_for_the_end = woken + 1 >= MAX_COORDINATOR_WAKES;
         let is_so = |state: &mut State| {
             let slot = state.slot(&self.address);
-            slot.has_something() || slot.phase != Phase::Open
+            slot.is_over || slot.phase != Phase::Open || slot.has_something() && !waits_for_the_end
         };
         while !self.post.wait_until(Instant::now() + HOLD, is_so).await {}
         if woken >= MAX_COORDINATOR_WAKES {
             self.post.close_for(&self.address, DropReason::MaxWakeCycles).await;
             return false;
         }
-        self.post.state().slot(&self.address).phase == Phase::Open
+        let mut state = self.post.state();
+        let slot = state.slot(&self.address);
+        slot.phase == Phase::Open && slot.has_something()
     }
 
     async fn step_wakes(&self, woken: u32) -> bool {
@@ -94,7 +96,7 @@ impl Mailbox for Reader {
         let (mut text, mut chars) = (String::new(), 0);
         let mut ids = Vec::new();
         (slot.in_hand, slot.notes_in_hand) = (0, 0);
-        let notes = slot.notes.iter().map(|note| (NOTE, note.clone()));
+        let notes = slot.notes.iter().map(|note| (note.id.as_str(), note.text.clone()));
         let letters = slot.unread.iter().map(|letter| (letter.id.as_str(), shown(letter)));
         for (id, piece) in notes.chain(letters) {
             chars += piece.chars().count();
@@ -117,7 +119,7 @@ impl Mailbox for Reader {
         let slot = state.slot(&self.address);
         let (notes, letters) = (slot.notes_in_hand, slot.in_hand);
         (slot.in_hand, slot.notes_in_hand) = (0, 0);
-        slot.notes.drain(..notes.min(slot.notes.len()));
+        slot.knows_the_end = slot.notes.drain(..notes.min(slot.notes.len())).any(|note| note.is_the_end());
         let read: Vec<Letter> = slot.unread.drain(..letters.min(slot.unread.len())).collect();
         if self.address == Address::Coordinator {
             for _ in 0..notes {
@@ -155,7 +157,7 @@ impl Mailbox for Reader {
 }
 
 impl Slot {
-    fn has_something(&self) -> bool {
+    pub(super) fn has_something(&self) -> bool {
         !self.unread.is_empty() || !self.notes.is_empty()
     }
 }

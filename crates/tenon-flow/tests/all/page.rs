@@ -345,8 +345,16 @@ fn huge_runs_make_pages_that_open() {
         step.attempts.truncate(usize::from(index < 10));
         huge.steps.push(step);
     }
+    let last = RunStep {
+        id: "the-last-one".to_owned(),
+        key: StepKey::run("run_1").child(Segment::new("the-last-one")),
+        ..huge.steps[0].clone()
+    };
+    huge.steps.push(last);
     let made = page(&huge, Payloads::Shown);
-    assert!(made.contains("2,006 more steps are not shown.") && made.contains("more rows are not shown."));
+    let shown = |before: &str| made.contains(&format!("{before}the-last-one<"));
+    assert!(shown("<h3>") && shown("\">"), "what comes after a long loop is shown, in the bars of time too");
+    assert!(made.contains("2,007 more steps are not shown.") && made.contains("more rows are not shown."));
     assert!(
         made.contains("80,000 more characters are not shown.") && made.len() < 5_000_000,
         "{}",

@@ -132,7 +132,7 @@ fn fates(rows: &[Row]) -> BTreeMap<String, Vec<String>> {
         match entry.kind {
             RowKind::Told => {
                 for id in payload["mail"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-                    if id != "note" {
+                    if id.starts_with("msg-") {
                         fates.entry(id.to_owned()).or_default().push(format!("told {}", entry.key));
                     }
                 }
