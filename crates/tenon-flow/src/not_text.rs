@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_first_bad_byte_is_found() {
-        let table: [(&[u8], (u32, u32, u8)); 8] = [
+        let table: [(&[u8], _); 8] = [
             (b"caf\xe9", (1, 4, 0xe9)),
             ("\u{feff}é\n\tü\u{1f600}\n".as_bytes(), (0, 0, 0)),
             (b"a\nb\r\nc\rd \xff", (4, 3, 0xff)),

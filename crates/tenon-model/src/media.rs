@@ -20,11 +20,17 @@ const MAX_REQUEST_BYTES: usize = 14 * 1024 * 1024;
 /// The strictest provider takes 100 images, and is strict about their sizes beyond 20.
 const MAX_IN_REQUEST: usize = 20;
 
+/// The one kind of document that all protocols take.
+pub(crate) const PDF: &str = "application/pdf";
+/// What a document is called on protocols that want a name for it.
+pub(crate) const PDF_NAME: &str = "document.pdf";
+
 /// What a protocol can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
+    /// And PDF documents.
     Images,
-    /// Recordings and documents too.
+    /// Recordings too.
     ImagesAndMore,
 }
 
@@ -85,7 +91,8 @@ async fn hand_over(mut answer: DeltaStream, out: &Out) -> Result<(), (ModelError
 
 /// Does the server refuse the request because of an image? There is no code for it; they all say it in words.
 fn cannot_see(error: &ModelError) -> bool {
-    const WORDS: [&str; 5] = ["image", "vision", "multimodal", "multi-modal", "audio"];
+    const WORDS: [&str; 9] =
+        ["image", "vision", "multimodal", "multi-modal", "audio", "pdf", "'file'", "\"file\"", "`file`"];
     let said = error.message.to_ascii_lowercase();
     matches!(error.http_status, Some(400 | 404 | 413 | 415 | 422 | 500))
         && !matches!(error.class, ErrorClass::Auth)
@@ -120,8 +127,7 @@ fn blindfold(messages: &mut [Message]) {
 
 fn is_carried(media: &Media, carries: Carries) -> bool {
     match media.mime.as_str() {
-        "image/png" | "image/jpeg" | "image/gif" | "image/webp" => true,
-        "application/pdf" => carries == Carries::ImagesAndMore,
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" | PDF => true,
         mime => carries == Carries::ImagesAndMore && mime.starts_with("audio/"),
     }
 }

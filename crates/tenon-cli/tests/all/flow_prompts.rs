@@ -25,7 +25,7 @@ steps:
     agent: tester
     instructions: Do all.
     dependsOn: [second, left-out, first]
-    contextFiles: [a.md, b.png]
+    contextFiles: [a.md, b.png, c.pdf]
     loop: { forEach: [{ name: api, port: 1 }] }
 "#;
     let server = Server::start([
@@ -36,6 +36,7 @@ steps:
     let run = flow(&server, document)
         .file("a.md", "A text.\n")
         .file("b.png", b"\x89PNG\r\n\x1a\nrest")
+        .file("c.pdf", b"%PDF-1.4 rest")
         .args(["--max-concurrency", "1", "Ticket", "7"])
         .run();
     run.assert_code(0);
@@ -55,13 +56,17 @@ steps:
         "\n\n## Previous Step Results\n\n### second (completed)\nSecond.\n\n### second result\n{\"ok\":true}\n\n\
          ### first (completed)\nFirst.\n\n\
          ## Context Files\n\n### a.md\nA text.\n\n### b.png\n(attached as multimodal content)\n\n\
+         ### c.pdf\n(attached as multimodal content)\n\n\
          ## forEach Item (index: 0)\n{\"name\":\"api\",\"port\":1}",
         "in the order of `dependsOn`, and only what completed"
     );
     let request = server.request(all);
     assert!(request.system_text().starts_with("You test."), "{}", request.system_text());
     let parts = request.body["messages"][1]["content"].to_string();
-    assert!(parts.contains("data:image/png;base64,"), "{parts}");
+    assert!(
+        parts.contains("data:image/png;base64,") && parts.contains("data:application/pdf;base64,"),
+        "{parts}"
+    );
 }
 
 /// A step whose dependencies were all skipped is told of none.
@@ -119,9 +124,10 @@ fn what_a_dependency_hands_on_has_an_edge() {
     }
 }
 
-/// 120 KiB for the whole, whatever it consists of; a loop whose rounds are asked for together is shown whole.
+/// 120 KiB for the whole, whatever it consists of; what one step hands on is cut earlier, but not a loop whose rounds are
+/// asked for together.
 #[test]
-fn a_prompt_has_an_edge_unless_a_loop_is_asked_for_whole() {
+fn a_prompt_has_an_edge_and_a_loop_that_is_asked_for_whole_has_no_other() {
     let files = "name: n\nsteps:\n  - { id: a, instructions: Do a., contextFiles: [x.txt, y.txt] }\n";
     let server = Server::start([at("Do a.").text("a")]);
     let large = "x".repeat(200 * KIB);
@@ -139,7 +145,7 @@ fn a_prompt_has_an_edge_unless_a_loop_is_asked_for_whole() {
             "name: n\nsteps:\n  - {{ id: a, instructions: Do a., loop: {{ maxIterations: 3, outputMode: {mode} }} }}\n  - {{ id: b, instructions: Do b., dependsOn: [a] }}\n"
         )
     };
-    let round = "r".repeat(60 * KIB);
+    let round = "r".repeat(30 * KIB);
     for (mode, whole, cuts) in [("cumulative", 3, 0), ("last", 0, 1)] {
         let server = Server::start([at("Do a.").text(round.as_str()).forever(), reply().text("b").forever()]);
         flow(&server, &rounds(mode)).run().assert_code(0);

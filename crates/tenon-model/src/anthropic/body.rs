@@ -11,6 +11,7 @@ use tenon_core::{ErrorClass, Media, Message, ModelError, Part, RawJson, Request,
 
 use super::native::{self, Kept};
 use crate::adapt::{Offer, Strictness, Target, offers};
+use crate::media::PDF;
 use crate::reasoning::{ClaudeReasoning, ClaudeThinking};
 
 /// What is asked for in the end; a server may not have taken what the request wanted.
@@ -137,13 +138,16 @@ enum Content<'a> {
     Image {
         source: Source<'a>,
     },
+    Document {
+        source: Source<'a>,
+    },
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Told<'a> {
     Text(&'a str),
-    /// Text and images.
+    /// Text, images and documents.
     Blocks(Vec<Content<'a>>),
 }
 
@@ -248,7 +252,7 @@ fn content<'a>(part: &'a Part, provider: &str) -> Option<Content<'a>> {
             let content = match result.media.as_slice() {
                 media if !media.is_empty() && !result.is_error => {
                     let text = text.map(|text| Content::Text { text });
-                    Some(Told::Blocks(text.into_iter().chain(media.iter().map(image)).collect()))
+                    Some(Told::Blocks(text.into_iter().chain(media.iter().map(attached)).collect()))
                 }
                 _ => text.map(Told::Text),
             };
@@ -258,7 +262,7 @@ fn content<'a>(part: &'a Part, provider: &str) -> Option<Content<'a>> {
                 is_error: result.is_error,
             })
         }
-        Part::Media(media) => Some(image(media)),
+        Part::Media(media) => Some(attached(media)),
     }
 }
 
@@ -268,11 +272,15 @@ fn beside(part: &Part) -> impl Iterator<Item = Content<'_>> {
         Part::ToolResult(result) if result.is_error => result.media.as_slice(),
         _ => &[],
     };
-    media.iter().map(image)
+    media.iter().map(attached)
 }
 
-fn image(media: &Media) -> Content<'_> {
-    Content::Image { source: Source { kind: "base64", media_type: &media.mime, data: &media.data } }
+fn attached(media: &Media) -> Content<'_> {
+    let source = Source { kind: "base64", media_type: &media.mime, data: &media.data };
+    match media.mime == PDF {
+        true => Content::Document { source },
+        false => Content::Image { source },
+    }
 }
 
 fn is_blank(text: &str) -> bool {

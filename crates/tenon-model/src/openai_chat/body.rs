@@ -8,7 +8,7 @@ use tenon_core::{ErrorClass, Media, Message, ModelError, Part, Request, Role, To
 
 use super::assemble::{REASONING_FIELD_KEY, RETURNED_REASONING_FIELD};
 use crate::adapt::{Offer, Strictness, Target, answer_schema, object_arguments};
-use crate::media::{Shown, data_url, shown};
+use crate::media::{PDF, PDF_NAME, Shown, data_url, shown};
 use crate::reasoning::openai_effort;
 
 /// Some servers refuse the field that asks for token counts.
@@ -197,6 +197,14 @@ enum Told<'a> {
 enum Piece<'a> {
     Text { text: Cow<'a, str> },
     ImageUrl { image_url: Image<'a> },
+    File { file: File<'a> },
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    filename: &'static str,
+    #[serde(serialize_with = "data_url")]
+    file_data: &'a Media,
 }
 
 #[derive(Serialize)]
@@ -256,6 +264,9 @@ fn user<'a>(message: &'a Message, wire: &mut Vec<WireMessage<'a>>) {
 fn piece(shown: Shown<'_>) -> Piece<'_> {
     match shown {
         Shown::Text(text) => Piece::Text { text },
+        Shown::Media(file_data) if file_data.mime == PDF => {
+            Piece::File { file: File { filename: PDF_NAME, file_data } }
+        }
         Shown::Media(media) => Piece::ImageUrl { image_url: Image { url: media } },
     }
 }

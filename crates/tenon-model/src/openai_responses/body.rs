@@ -12,7 +12,7 @@ use tenon_core::{ErrorClass, Media, Message, ModelError, Part, Request, Role, To
 use super::native;
 use super::refusals::{Field, Omitted};
 use crate::adapt::{Offer, Target, answer_schema, object_arguments};
-use crate::media::{Shown, data_url, shown};
+use crate::media::{PDF, PDF_NAME, Shown, data_url, shown};
 use crate::reasoning::openai_effort;
 
 pub(super) fn json(
@@ -199,6 +199,11 @@ enum Piece<'a> {
         image_url: &'a Media,
         detail: &'static str,
     },
+    InputFile {
+        filename: &'static str,
+        #[serde(serialize_with = "data_url")]
+        file_data: &'a Media,
+    },
 }
 
 fn input<'a>(request: &'a Request, provider: &str, omitted: Omitted) -> Vec<Item<'a>> {
@@ -235,6 +240,9 @@ fn user<'a>(message: &'a Message, items: &mut Vec<Item<'a>>) {
 fn piece(shown: Shown<'_>) -> Piece<'_> {
     match shown {
         Shown::Text(text) => Piece::InputText { text },
+        Shown::Media(file_data) if file_data.mime == PDF => {
+            Piece::InputFile { filename: PDF_NAME, file_data }
+        }
         Shown::Media(image_url) => Piece::InputImage { image_url, detail: "auto" },
     }
 }

@@ -45,14 +45,18 @@ fn conversation() -> Request {
 }
 
 fn sent(wire: Wire) -> Value {
+    sent_of(wire, conversation())
+}
+
+fn sent_of(wire: Wire, request: Request) -> Value {
     let server = Server::start([reply().text("A picture.")]);
-    let client: Box<dyn ModelClient> = match wire {
-        Wire::Chat => Box::new(OpenAiChat::new(endpoint(&server.base_url()), http())),
-        Wire::Responses => Box::new(OpenAiResponses::new(endpoint(&server.base_url()), http())),
-        Wire::Messages => Box::new(Anthropic::new(endpoint(&server.origin()), http())),
-        Wire::Gemini => Box::new(Gemini::new(endpoint(&server.origin()), http())),
+    let client: Arc<dyn ModelClient> = match wire {
+        Wire::Chat => Arc::new(OpenAiChat::new(endpoint(&server.base_url()), http())),
+        Wire::Responses => Arc::new(OpenAiResponses::new(endpoint(&server.base_url()), http())),
+        Wire::Messages => Arc::new(Anthropic::new(endpoint(&server.origin()), http())),
+        Wire::Gemini => Arc::new(Gemini::new(endpoint(&server.origin()), http())),
     };
-    block_on(ask(&*client, conversation()));
+    block_on(ask(&WithoutUnseen::new(client, Carries::Images), request));
     server.request(0).body
 }
 
@@ -184,6 +188,32 @@ impl ModelClient for Scripted {
 
 fn refusal(status: u16, message: &str) -> Result<Delta, ModelError> {
     Err(ModelError { http_status: Some(status), ..ModelError::new(ErrorClass::Protocol, message) })
+}
+
+#[test]
+fn a_pdf_is_a_document_on_every_wire() {
+    let url = "data:application/pdf;base64,AAAA";
+    let source = json!({"type": "base64", "media_type": "application/pdf", "data": "AAAA"});
+    let file = json!({"type": "file", "file": {"filename": "document.pdf", "file_data": url}});
+    let input_file = json!({"type": "input_file", "filename": "document.pdf", "file_data": url});
+    let inline = json!({"inlineData": {"mimeType": "application/pdf", "data": "AAAA"}});
+    for (wire, at, wanted) in [
+        (Wire::Chat, "/messages/1/content/1", file),
+        (Wire::Responses, "/input/0/content/1", input_file),
+        (Wire::Messages, "/messages/0/content/1", json!({"type": "document", "source": source})),
+        (Wire::Gemini, "/contents/0/parts/1", inline),
+    ] {
+        let mut request = request("");
+        let parts = vec![Part::Text { text: "Read.".into() }, Part::Media(media("application/pdf", "AAAA"))];
+        request.messages = vec![Message { role: Role::User, parts }];
+        let body = sent_of(wire, request);
+        let mut found = body.pointer(at).cloned().unwrap_or_default();
+        // Where a conversation may be kept for later is marked on its last block.
+        if let Some(fields) = found.as_object_mut() {
+            fields.remove("cache_control");
+        }
+        assert_eq!(found, wanted, "{wire:?}: {body}");
+    }
 }
 
 #[test]
