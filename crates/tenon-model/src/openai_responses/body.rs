@@ -189,17 +189,18 @@ enum Told<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Piece<'a> {
-    InputText {
-        text: Cow<'a, str>,
-    },
-    InputImage {
+    #[serde(rename = "input_text")]
+    Text { text: Cow<'a, str> },
+    #[serde(rename = "input_image")]
+    Image {
         #[serde(serialize_with = "data_url")]
         image_url: &'a Media,
         detail: &'static str,
     },
-    InputFile {
+    #[serde(rename = "input_file")]
+    File {
         filename: &'static str,
         #[serde(serialize_with = "data_url")]
         file_data: &'a Media,
@@ -239,11 +240,9 @@ fn user<'a>(message: &'a Message, items: &mut Vec<Item<'a>>) {
 
 fn piece(shown: Shown<'_>) -> Piece<'_> {
     match shown {
-        Shown::Text(text) => Piece::InputText { text },
-        Shown::Media(file_data) if file_data.mime == PDF => {
-            Piece::InputFile { filename: PDF_NAME, file_data }
-        }
-        Shown::Media(image_url) => Piece::InputImage { image_url, detail: "auto" },
+        Shown::Text(text) => Piece::Text { text },
+        Shown::Media(file_data) if file_data.mime == PDF => Piece::File { filename: PDF_NAME, file_data },
+        Shown::Media(image_url) => Piece::Image { image_url, detail: "auto" },
     }
 }
 
