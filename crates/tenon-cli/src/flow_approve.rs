@@ -127,7 +127,8 @@ fn approve(args: &FlowApproveArgs) -> Result<Said, Failure> {
             Ok(Said { words, run: Some((journal, id, state)) })
         }
         Settled::Before { question, resolution } => {
-            let words = settled(&args.step, &id, &question, &resolution, &reply)?;
+            let state = journal.state(&id).map_err(|error| flow_journal::failure(&error))?;
+            let words = settled(&args.step, &id, &Answered { question, resolution, state }, &reply)?;
             Ok(Said { words, run: None })
         }
         Settled::Over { state } => {
@@ -159,14 +160,16 @@ fn question(journal: &Journal, id: &str, step: &str) -> Result<KeptQuestion, Fai
     Err(Failure::new(ErrorClass::Input, format!("the run `{id}` has asked no `{step}`")).hint(hint))
 }
 
+/// A question that was settled before, and how its run stands.
+struct Answered {
+    question: Question,
+    resolution: Resolution,
+    state: RunState,
+}
+
 /// The first answer stands. To say the same again is no mistake.
-fn settled(
-    step: &str,
-    id: &str,
-    question: &Question,
-    first: &Resolution,
-    reply: &Reply,
-) -> Result<String, Failure> {
+fn settled(step: &str, id: &str, answered: &Answered, reply: &Reply) -> Result<String, Failure> {
+    let Answered { question, resolution: first, state } = answered;
     let (words, at) = (first.words(&question.request), first.at.to_iso8601());
     let is_approval = reply.decision == Decision::Approved;
     let same_data = reply.data.is_none() || reply.data == first.data;
@@ -174,8 +177,22 @@ fn settled(
         return Ok(format!("already {words} at {at}: {step} of {id}"));
     }
     let but = if first.approves(&question.request) == is_approval { ", with other data" } else { "" };
-    Err(Failure::new(ErrorClass::Input, format!("`{step}` of `{id}` was {words} at {at}{but}; that stands"))
-        .hint("the first answer holds for the run; begin another run for another one"))
+    // What nobody said to the end of the run is asked again by a run that goes on.
+    let is_asked_again = first.fails(&question.request) && first.decision == Decision::TimedOut;
+    let resume = format!("`tenon flow resume {}`", quoted(id));
+    let (rest, hint) = match (is_asked_again, state.hears_answers()) {
+        (true, false) => ("", format!("{resume} asks again")),
+        (true, true) => (
+            "; that stands until the run has ended",
+            format!("{resume} comes to its end, and asks again after that"),
+        ),
+        (false, _) => {
+            let hint = "the first answer holds for the run; begin another run for another one, or change the question in the document";
+            ("; that stands", hint.to_owned())
+        }
+    };
+    Err(Failure::new(ErrorClass::Input, format!("`{step}` of `{id}` was {words} at {at}{but}{rest}"))
+        .hint(hint))
 }
 
 fn go_on(journal: &Journal, id: &str, state: RunState) {

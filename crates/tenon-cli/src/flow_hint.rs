@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory};
-use tenon_flow::{MoneyLimit, RunSpec, WorkflowOutcome, WorkflowStatus};
+use tenon_flow::{
+    ANSWER_STANDS, MoneyLimit, RunSpec, StepError, StepErrorClass, StepStatus, WorkflowOutcome,
+    WorkflowStatus,
+};
 
 use crate::args::Cli;
 use crate::flow_approve;
@@ -47,6 +50,10 @@ pub fn tell(run_id: &str, spec: &RunSpec, outcome: &WorkflowOutcome, wanted: Opt
         WorkflowStatus::Suspended => "once that is answered, to go on with the run:",
         _ => "to go on with the run:",
     };
+    if is_dead_end(outcome) {
+        hint = "it would end the same way again: change the document, then go on with the run:";
+        words.push("--accept-changes".to_owned());
+    }
     if outcome.status == WorkflowStatus::BudgetExceeded {
         let error = outcome.error.as_ref();
         let named = |flag: &str| {
@@ -73,6 +80,21 @@ pub fn tell(run_id: &str, spec: &RunSpec, outcome: &WorkflowOutcome, wanted: Opt
     }
     line(&format!("hint: {hint}"));
     line(&format!("  {}", pasted(&words)));
+}
+
+/// Whether everything that failed would fail again, whoever tries: by what the document says, and what people have said.
+fn is_dead_end(outcome: &WorkflowOutcome) -> bool {
+    let failed = outcome.steps.iter().filter(|(_, record)| record.status == StepStatus::Failed);
+    let mut errors = failed.map(|(_, record)| record.error.as_ref()).peekable();
+    let is_final = |error: Option<&StepError>| {
+        error.is_some_and(|error| match error.class {
+            StepErrorClass::LoopExhausted | StepErrorClass::Expression => true,
+            StepErrorClass::Denied => error.hint.as_deref() == Some(ANSWER_STANDS),
+            _ => false,
+        })
+    };
+    let has_ended = matches!(outcome.status, WorkflowStatus::Failed | WorkflowStatus::Partial);
+    has_ended && errors.peek().is_some() && errors.all(is_final)
 }
 
 /// How a plan is run that was not approved.

@@ -209,12 +209,7 @@ fn text(view: &RunView, shown: Shown) -> String {
 fn step_text(text: &mut String, step: &RunStep, shown: Shown) {
     let indent = "  ".repeat(step.depth());
     let agent = step.agent.as_deref().map(|agent| format!(" ({agent})")).unwrap_or_default();
-    let took = match (step.started, step.ended) {
-        (Some(started), Some(ended)) => {
-            format!(" · {:.1} s", ended.0.saturating_sub(started.0) as f64 / 1000.0)
-        }
-        _ => String::new(),
-    };
+    let took = step.took_ms().map(|ms| format!(" · {:.1} s", ms as f64 / 1000.0)).unwrap_or_default();
     let attempts = match step.attempts.len() {
         0 | 1 => String::new(),
         many => format!(" · {many} attempts"),

@@ -63,6 +63,8 @@ mod flow_events;
 mod flow_examples;
 #[path = "all/flow_exit_codes.rs"]
 mod flow_exit_codes;
+#[path = "all/flow_going_on.rs"]
+mod flow_going_on;
 #[path = "all/flow_inputs.rs"]
 mod flow_inputs;
 #[path = "all/flow_isolation.rs"]

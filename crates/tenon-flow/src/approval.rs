@@ -28,6 +28,11 @@ pub struct ApprovalRequest {
     pub data: Option<Value>,
 }
 
+/// What follows from somebody's no: it is the answer for as long as the question is the same.
+pub const ANSWER_STANDS: &str = "the answer stands; another question in the document is asked anew, and `onDeny: continue` goes on without";
+/// What follows from nobody's answer.
+const ASKED_AGAIN: &str = "a run that is gone on with asks again";
+
 /// A question that was asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
@@ -90,6 +95,11 @@ impl Resolution {
         }
     }
 
+    /// Whether the step fails for it.
+    pub fn fails(&self, request: &ApprovalRequest) -> bool {
+        matches!(outcome(request, self), StepOutcome::Failed { .. })
+    }
+
     /// `approved by alice`, for people.
     pub fn words(&self, request: &ApprovalRequest) -> String {
         let decision = if self.approves(request) { "approved" } else { "denied" };
@@ -126,7 +136,9 @@ pub(crate) fn outcome(request: &ApprovalRequest, resolution: &Resolution) -> Ste
         (_, _, OnDeny::Continue) => return StepOutcome::Completed(output),
         (_, _, OnDeny::Fail) => StepErrorClass::Denied,
     };
-    let error = StepError { retryable: Some(false), ..StepError::new(class, format!("it was {words}")) };
+    let hint = if resolution.decision == Decision::TimedOut { ASKED_AGAIN } else { ANSWER_STANDS };
+    let error = StepError::new(class, format!("it was {words}")).hint(hint);
+    let error = StepError { retryable: Some(false), ..error };
     StepOutcome::Failed { error, output }
 }
 

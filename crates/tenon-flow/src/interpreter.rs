@@ -34,8 +34,8 @@ use crate::cel::Scope;
 use crate::isolation::{Isolation, WORKTREE};
 use crate::load::LoadedWorkflow;
 use crate::{
-    Completion, Item, Iteration, JsonText, NotRun, Notice, Role, Spent, StepError, StepKey, StepRequest,
-    Stopped, SubWorkflowRequest, TimedOutside, Upstream, WorkflowOutcome, with_defaults,
+    Completion, Earlier, Item, Iteration, JsonText, NotRun, Notice, Role, Spent, StepError, StepKey,
+    StepRequest, Stopped, SubWorkflowRequest, TimedOutside, Upstream, WorkflowOutcome, with_defaults,
 };
 
 /// Steps at a time, when neither the document nor its caller says.
@@ -57,6 +57,8 @@ pub struct RunSpec {
     pub before: Spent,
     pub included: Option<Included>,
     pub at_once: AtOnce,
+    /// Of earlier processes that had the run.
+    pub earlier: Earlier,
 }
 
 /// How many steps are started at a time.
@@ -131,6 +133,7 @@ impl RunSpec {
             before: Spent::default(),
             included: None,
             at_once: AtOnce::AsWritten,
+            earlier: Earlier::default(),
         }
     }
 
@@ -158,6 +161,7 @@ impl RunSpec {
                 isolation: Isolation::of(self.isolation()),
             }),
             at_once: self.at_once,
+            earlier: self.earlier.clone(),
         }
     }
 
@@ -189,6 +193,8 @@ pub enum Action {
 pub struct Interpreter {
     spec: Arc<RunSpec>,
     began: Timestamp,
+    /// The latest time that was told: what had ended before may be told late.
+    now: Timestamp,
     graph: Option<Graph>,
     timeout: Option<Deadline>,
     wall_time: Option<Deadline>,
@@ -212,6 +218,7 @@ impl Interpreter {
             spent: spec.before,
             spec: Arc::new(spec),
             began: Timestamp(0),
+            now: Timestamp(0),
             graph: None,
             timeout: None,
             wall_time: None,
@@ -234,10 +241,15 @@ impl Interpreter {
         self.budgets = Budgets::Watched;
         let spec = self.spec.clone();
         let mut actions = Vec::new();
-        let mut asks = Asks::new(&spec, at, &mut actions, Ends::of(self.stopped.as_ref()));
+        let mut asks = Asks::new(&spec, self.clock(at), &mut actions, Ends::of(self.stopped.as_ref()));
         asks.exhausted = self.used_up();
         self.after(asks);
         actions
+    }
+
+    fn clock(&mut self, at: Timestamp) -> Clock {
+        self.now = self.now.max(at);
+        Clock { at, now: self.now }
     }
 
     /// Whether more may be spent. What had happened before is told again whatever may be paid for now.
@@ -254,7 +266,7 @@ impl Interpreter {
         self.began = at;
         let spec = self.spec.clone();
         let mut actions = Vec::new();
-        let mut asks = Asks::new(&spec, at, &mut actions, Ends::of(self.stopped.as_ref()));
+        let mut asks = Asks::new(&spec, self.clock(at), &mut actions, Ends::of(self.stopped.as_ref()));
         let options = &spec.workflow.workflow.options;
         let outside = spec.included.as_ref().map_or(TimedOutside::No, |included| included.timed_outside);
         if let (Some(timeout), TimedOutside::No) = (options.timeout, outside) {
@@ -281,7 +293,8 @@ impl Interpreter {
     pub fn complete(&mut self, completion: &Completion) -> Vec<Action> {
         let spec = self.spec.clone();
         let mut actions = Vec::new();
-        let mut asks = Asks::new(&spec, completion.at, &mut actions, Ends::of(self.stopped.as_ref()));
+        let mut asks =
+            Asks::new(&spec, self.clock(completion.at), &mut actions, Ends::of(self.stopped.as_ref()));
         if let Some(output) = completion.outcome.output() {
             self.spent.add(&output.spent);
             // Known before anything else is started. A run that is being stopped ends for its first reason.
@@ -305,7 +318,7 @@ impl Interpreter {
     pub fn stop(&mut self, stopped: &Stopped, at: Timestamp) -> Vec<Action> {
         let spec = self.spec.clone();
         let mut actions = Vec::new();
-        let mut asks = Asks::new(&spec, at, &mut actions, Ends::of(self.stopped.as_ref()));
+        let mut asks = Asks::new(&spec, self.clock(at), &mut actions, Ends::of(self.stopped.as_ref()));
         if self.graph.is_none() {
             self.began = at;
             self.graph = Some(Graph::unstarted(
@@ -337,7 +350,7 @@ impl Interpreter {
     pub fn abandon(&mut self, at: Timestamp) -> Vec<Action> {
         let spec = self.spec.clone();
         let mut actions = Vec::new();
-        let mut asks = Asks::new(&spec, at, &mut actions, Ends::of(self.stopped.as_ref()));
+        let mut asks = Asks::new(&spec, self.clock(at), &mut actions, Ends::of(self.stopped.as_ref()));
         if let Some(graph) = &mut self.graph {
             graph.abandon(&mut asks);
         }
@@ -372,7 +385,7 @@ impl Interpreter {
             return;
         }
         if let Some(graph) = self.graph.as_ref().filter(|graph| graph.is_over()) {
-            let duration_ms = asks.at.0.saturating_sub(self.began.0);
+            let duration_ms = asks.clock.now.0.saturating_sub(self.began.0);
             let outcome = ending::outcome(asks.spec, graph, self.stopped.as_ref(), self.spent, duration_ms);
             self.outcome = Some(outcome);
             for timer in [self.timeout.take(), self.wall_time.take()].into_iter().flatten() {
@@ -405,11 +418,18 @@ fn around(spec: &RunSpec) -> Around {
 /// Where decisions are written down while completions are worked off.
 pub(crate) struct Asks<'a> {
     pub spec: &'a RunSpec,
-    pub at: Timestamp,
+    clock: Clock,
     actions: &'a mut Vec<Action>,
     /// The run's budget is used up: nothing more is started.
     pub exhausted: Option<StepError>,
     ends: Ends,
+}
+
+/// When something ended, and the present, which is later where that is told late.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    at: Timestamp,
+    now: Timestamp,
 }
 
 /// Why steps of a run are stopped, if they are.
@@ -430,8 +450,18 @@ impl Ends {
 }
 
 impl<'a> Asks<'a> {
-    fn new(spec: &'a RunSpec, at: Timestamp, actions: &'a mut Vec<Action>, ends: Ends) -> Asks<'a> {
-        Asks { spec, at, actions, exhausted: None, ends }
+    fn new(spec: &'a RunSpec, clock: Clock, actions: &'a mut Vec<Action>, ends: Ends) -> Asks<'a> {
+        Asks { spec, clock, actions, exhausted: None, ends }
+    }
+
+    /// Since when something that starts now is under way.
+    pub(crate) fn since(&self, key: &StepKey) -> Timestamp {
+        self.spec.earlier.since(key, self.clock.now)
+    }
+
+    /// How long was worked on something that has just ended.
+    pub(crate) fn took(&self, key: &StepKey, since: Timestamp) -> u64 {
+        self.spec.earlier.took(key, since, self.clock.at)
     }
 
     /// Why a step that is left out now is not run.

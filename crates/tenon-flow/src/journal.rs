@@ -64,6 +64,8 @@ pub struct StoredRun {
     pub state: RunState,
     pub created: Timestamp,
     pub updated: Timestamp,
+    /// When whoever ran it last said so; never, where nobody has it.
+    pub seen: Timestamp,
     pub rows: Vec<Row>,
 }
 
@@ -151,6 +153,8 @@ row_kinds! {
     Failed = "failed",
     /// Something that came from outside, such as an entry of the shared memory.
     Signal = "signal",
+    /// Nobody worked on the run, or on a step. Payload: from when, until when.
+    Paused = "paused",
     /// What an attempt had cost whose rows no longer hold. It is never removed.
     Spent = "spent",
 }
@@ -183,14 +187,26 @@ impl Journal {
     /// Takes up a run that nobody else runs.
     pub async fn take(&self, id: &str) -> Result<(Lease, StoredRun), JournalError> {
         let (writer, owner) = (self.writer()?.clone(), Owner::new()?);
-        let (run_id, token) = (id.to_owned(), owner.to_string());
-        let stored = writer
-            .write(move |tx| {
-                let stored = runs::stored(tx, &run_id)?;
-                take_lease(tx, &run_id, &token)?;
-                Ok(stored)
-            })
-            .await?;
+        let (mut run_id, mut token) = (id.to_owned(), owner.to_string());
+        let mut watched = None;
+        let stored = loop {
+            let taken = writer
+                .write(move |tx| {
+                    let stored = runs::stored(tx, &run_id)?;
+                    Ok(match take_lease(tx, &run_id, &token, watched)? {
+                        Taken::Now => Ok(stored),
+                        Taken::Unclear(lease_until) => Err((run_id, token, lease_until)),
+                    })
+                })
+                .await?;
+            match taken {
+                Ok(stored) => break stored,
+                Err((id, owner, lease_until)) => {
+                    (run_id, token, watched) = (id, owner, Some(lease_until));
+                    tokio::time::sleep(owner::WATCH).await;
+                }
+            }
+        };
         Ok((writer.hold(id.to_owned(), owner), stored))
     }
 
@@ -299,7 +315,20 @@ fn insert_run(tx: &Transaction<'_>, run: &NewRun, owner: &str) -> Result<(), Jou
     if inserted == 0 { Err(JournalError::Exists { id: run.id.clone() }) } else { Ok(()) }
 }
 
-fn take_lease(tx: &Transaction<'_>, run_id: &str, owner: &str) -> Result<(), JournalError> {
+/// What came of asking for a run.
+enum Taken {
+    Now,
+    /// Whether somebody has it is seen by whether this lease is renewed.
+    Unclear(i64),
+}
+
+/// `watched` is a lease that was not renewed for as long as it takes to know, if it is still the same.
+fn take_lease(
+    tx: &Transaction<'_>,
+    run_id: &str,
+    owner: &str,
+    watched: Option<i64>,
+) -> Result<Taken, JournalError> {
     let now = Timestamp::now();
     let held: Option<(Option<String>, i64)> = tx
         .query_row("SELECT owner, lease_until FROM runs WHERE run_id = ?1", [run_id], |row| {
@@ -309,16 +338,21 @@ fn take_lease(tx: &Transaction<'_>, run_id: &str, owner: &str) -> Result<(), Jou
     let Some((held_by, lease_until)) = held else {
         return Err(JournalError::Unknown { id: run_id.to_owned() });
     };
-    if let Some(other) = held_by.as_deref().and_then(Owner::parse)
-        && other.holds(timestamp(lease_until), now)
-    {
-        return Err(JournalError::Held { id: run_id.to_owned(), pid: other.pid() });
+    if let Some(other) = held_by.as_deref().and_then(Owner::parse) {
+        let held = || JournalError::Held { id: run_id.to_owned(), pid: other.pid() };
+        let until = timestamp(lease_until);
+        match (other.holds(until, now), other.is_unclear(until, now), watched) {
+            (true, ..) => return Err(held()),
+            (false, true, None) => return Ok(Taken::Unclear(lease_until)),
+            (false, true, Some(watched)) if watched != lease_until => return Err(held()),
+            (false, ..) => {}
+        }
     }
     tx.execute(
         "UPDATE runs SET owner = ?2, lease_until = ?3, cancel = 0, updated = ?4 WHERE run_id = ?1",
         params![run_id, owner, millis(owner::lease_until(now)), millis(now)],
     )?;
-    Ok(())
+    Ok(Taken::Now)
 }
 
 fn still_ours(tx: &Transaction<'_>, run_id: &str, owner: &str) -> Result<(), JournalError> {

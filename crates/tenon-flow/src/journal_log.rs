@@ -15,7 +15,7 @@ use crate::signal::{Signal, SignalJournal, Signals};
 use crate::step_log::{Begun, StepLog, Turns};
 use crate::turn_rows::TurnRows;
 use crate::{
-    ApprovalRequest, Approvals, Completion, LoadedWorkflow, Question, Resolution, Spent, StepKey,
+    ApprovalRequest, Approvals, Completion, Earlier, LoadedWorkflow, Question, Resolution, Spent, StepKey,
     StepOutcome, StepRequest, Suspending,
 };
 
@@ -69,6 +69,7 @@ impl JournalLog {
             payload,
         };
         let mut revision = past.settle(&models, &entry);
+        revision.append.extend(past.pause(&StepKey::run(lease.run_id()), &entry));
         revision.document = document.map(|document| NewDocument {
             document: secrets.hide(&document.document).into_owned(),
             ..document
@@ -177,6 +178,14 @@ impl StepLog for JournalLog {
 
     fn dropped(&self) -> Vec<(StepKey, Spent)> {
         self.past.spent.clone()
+    }
+
+    fn earlier(&self) -> Earlier {
+        self.past.earlier()
+    }
+
+    fn worked(&self, at: Timestamp) -> Timestamp {
+        self.past.pauses.worked(at)
     }
 
     fn given_up(&self, key: &StepKey) -> Option<Spent> {

@@ -24,6 +24,7 @@ mod document_schema;
 mod draw;
 mod drive;
 mod duration;
+mod earlier;
 mod event;
 mod fields;
 mod goal;
@@ -77,7 +78,9 @@ pub use tenon_agent::Stop;
 pub use {tenon_core, tenon_tools};
 
 pub use agent_step::{AgentSteps, NEVER_SUBMITTED, StepModels, StepParts};
-pub use approval::{ApprovalRequest, Decision, OpenQuestions, Question, Resolution, first_approval};
+pub use approval::{
+    ANSWER_STANDS, ApprovalRequest, Decision, OpenQuestions, Question, Resolution, first_approval,
+};
 pub use approval_wait::{Approvals, Suspending};
 pub use cel::{
     CelError, CelSyntax, Expression, MAX_EXPRESSION_BYTES, MAX_OPERATORS, Scope, StepView, SyntaxKind,
@@ -96,6 +99,7 @@ pub use document::{
 pub use document_schema::document_schema;
 pub use draw::{Drawing, Plan, PlanKind, PlanStep};
 pub use drive::drive;
+pub use earlier::{Earlier, Pauses};
 pub use event::{
     AgentTurn, CallPhase, ErrorData, FlowEmitter, FlowEvent, FlowEventData, FlowSink, LoopType, MessageData,
     MessageLevel, NoFlowSink, Output, PlanReady, SCHEMA_VERSION, SkipReason, StepProgress, StepSkipped,

@@ -6,7 +6,7 @@
 //! completion that the log knows is told again, in its old place, and nothing is started for it. A run in which nothing but
 //! questions to people is left is set aside (`approval_wait.rs`).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::approval_wait::{Busy, Desk, Waiting};
+use crate::earlier::{Place, place_of};
 use crate::interpreter::includes::{as_step, included};
 use crate::load::LoadedWorkflow;
 use crate::paid::{add_to_steps, total};
+
 use crate::step_log::Begun;
 use crate::{
-    ApprovalRequest, Completion, DurableRun, Interpreter, NoLog, Notice, Question, Role, RunSpec, StepError,
-    StepErrorClass, StepKey, StepLog, StepOutcome, StepOutput, StepRequest, StepRunner, Stopped,
+    ApprovalRequest, Completion, DurableRun, Interpreter, NoLog, Notice, Question, Role, RunSpec, Started,
+    StepError, StepErrorClass, StepKey, StepLog, StepOutcome, StepOutput, StepRequest, StepRunner, Stopped,
     SubWorkflowRequest, Suspending, WorkflowOutcome, WorkflowStatus, drive,
 };
 
@@ -52,6 +54,7 @@ pub async fn run_locally(
     let mut spec = spec;
     let lost = total(&dropped);
     spec.before.add(&lost);
+    spec.earlier = log.earlier();
     runner.spent_before(&lost);
     let desk = Desk::new();
     let around = Shared { root: spec.workflow.clone(), runner, log, kill, desk: Arc::clone(&desk) };
@@ -95,8 +98,12 @@ struct LocalRun {
     time: Time,
     /// What is to be started when the present begins: until then it is not known whether it may.
     unstarted: Vec<(StepKey, StepRequest)>,
-    /// Steps that started before and have not been seen to end: told when the present begins.
-    earlier: Vec<Notice>,
+    /// Steps that have started: told before anything else of them happens now, and not at all if nothing does.
+    begun: Vec<Started>,
+    /// Of these, what had ended before, and is about to be told so.
+    recalled: HashSet<Place>,
+    /// Steps that were told to have started, and are to be told to have ended.
+    running: HashSet<Place>,
     tasks: JoinSet<Result<(Completion, Option<Busy>), String>>,
     /// Of what is under way.
     cancels: BTreeMap<StepKey, Cancel>,
@@ -135,7 +142,9 @@ impl LocalRun {
             began: None,
             time,
             unstarted: Vec::new(),
-            earlier: Vec::new(),
+            begun: Vec::new(),
+            recalled: HashSet::new(),
+            running: HashSet::new(),
             tasks: JoinSet::new(),
             cancels: BTreeMap::new(),
             cancel,
@@ -184,6 +193,23 @@ impl LocalRun {
                 self.shared.desk.look_again();
                 Ok(())
             }
+        }
+    }
+
+    /// As the interpreter is to count its time.
+    fn by_work(&self, completion: Completion) -> Completion {
+        Completion { at: self.shared.log.worked(completion.at), ..completion }
+    }
+
+    /// Says what has started, but for what is about to be told to have ended before.
+    fn tell_begun(&mut self) {
+        let (unsaid, said) = std::mem::take(&mut self.begun)
+            .into_iter()
+            .partition(|started| self.recalled.contains(&place_of(&started.key)));
+        self.begun = unsaid;
+        for started in said {
+            self.running.insert(place_of(&started.key));
+            self.shared.runner.tell(Notice::Started(started));
         }
     }
 
@@ -292,11 +318,15 @@ impl DurableRun for LocalRun {
                 self.shared.runner.spent_before(&output.spent);
             }
             self.again.insert(place, completion);
+            self.recalled.insert(place_of(&key));
             return;
         }
         match self.time {
             Time::Before => self.unstarted.push((key, request)),
-            Time::Now => self.start_now(key, request),
+            Time::Now => {
+                self.tell_begun();
+                self.start_now(key, request);
+            }
         }
     }
 
@@ -320,18 +350,17 @@ impl DurableRun for LocalRun {
         loop {
             if let Some((_, completion)) = self.again.pop_first() {
                 self.time = Time::Before;
-                return Ok(Some(completion));
+                return Ok(Some(self.by_work(completion)));
             }
             self.time = Time::Now;
+            self.recalled.clear();
+            self.tell_begun();
             for (key, request) in std::mem::take(&mut self.unstarted) {
                 self.start_now(key, request);
             }
-            for notice in std::mem::take(&mut self.earlier) {
-                self.shared.runner.tell(notice);
-            }
             if let Some((completion, busy)) = self.kept.pop_front() {
                 self.holding = busy;
-                return Ok(Some(completion));
+                return Ok(Some(self.by_work(completion)));
             }
             self.holding = None;
             let may_rest = self.spec.included.is_none() && self.told == Told::Nothing;
@@ -361,12 +390,12 @@ impl DurableRun for LocalRun {
 
     async fn now(&mut self) -> Timestamp {
         if self.began.is_some() {
-            return Timestamp::now();
+            return self.shared.log.worked(Timestamp::now());
         }
         // A log that cannot be written is found out with the first step.
         let began = self.shared.log.began(&self.spec.place).await.unwrap_or_else(|_| Timestamp::now());
         self.began = Some(began);
-        began
+        self.shared.log.worked(began)
     }
 
     fn tell(&mut self, notice: Notice) {
@@ -380,23 +409,34 @@ impl DurableRun for LocalRun {
             }
             other => other,
         };
-        if self.time == Time::Now {
-            return self.shared.runner.tell(notice);
-        }
-        match notice {
-            Notice::Started(_) => self.earlier.push(notice),
-            Notice::Ended { key, agent, record } => {
-                self.earlier
-                    .retain(|earlier| !matches!(earlier, Notice::Started(started) if started.key == key));
-                self.shared.runner.tell(Notice::Restored { key, agent, record });
+        match (notice, self.time) {
+            (Notice::Started(started), _) => self.begun.push(started),
+            (Notice::Ended { key, agent, record }, Time::Before) => {
+                let place = place_of(&key);
+                self.begun.retain(|started| place_of(&started.key) != place);
+                let was_told = self.running.remove(&place);
+                self.shared.runner.tell(match was_told {
+                    true => Notice::Ended { key, agent, record },
+                    false => Notice::Restored { key, agent, record },
+                });
             }
-            Notice::NotRun { .. } => self.shared.runner.tell(notice),
+            (notice @ Notice::NotRun { .. }, _) => self.shared.runner.tell(notice),
+            (notice, Time::Now) => {
+                self.tell_begun();
+                if let Notice::Ended { key, .. } = &notice {
+                    self.running.remove(&place_of(key));
+                }
+                self.shared.runner.tell(notice);
+            }
             // Told before.
-            Notice::Retrying { .. }
-            | Notice::Progress { .. }
-            | Notice::Asked { .. }
-            | Notice::JudgeFailed { .. }
-            | Notice::Restored { .. } => {}
+            (
+                Notice::Retrying { .. }
+                | Notice::Progress { .. }
+                | Notice::Asked { .. }
+                | Notice::JudgeFailed { .. }
+                | Notice::Restored { .. },
+                Time::Before,
+            ) => {}
         }
     }
 }

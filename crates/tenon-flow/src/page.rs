@@ -71,7 +71,7 @@ fn head(page: &mut String, view: &RunView) {
         text(&view.name),
         status.badge(view.state.name())
     );
-    let took = view.updated.0.max(time::last(view)).saturating_sub(view.created.0);
+    let took = view.pauses.between(view.created, view.updated.max(time::last(view)));
     let facts = [
         ("Run", format!("<code>{}</code>", text(&view.id))),
         ("Began", moment(view.created)),
@@ -178,10 +178,7 @@ fn graph(page: &mut String, view: &RunView, payloads: Payloads) {
         .filter(|(_, step)| step.depth() == 0)
         .map(|(index, step)| {
             let look = Look::of(step.status);
-            let took = match (step.started, step.ended) {
-                (Some(started), Some(ended)) => format!(" · {}", duration(ended.0.saturating_sub(started.0))),
-                _ => String::new(),
-            };
+            let took = step.took_ms().map(|ms| format!(" · {}", duration(ms))).unwrap_or_default();
             let line = format!("{} {}{took}", look.sign, step.status.name());
             (step.id.clone(), Mark { class: look.class, line, target: steps::anchor(index) })
         })

@@ -5,22 +5,23 @@
 //! agent's own doing. With another document, [`Past::fit`] keeps what is asked for in the same words. What no longer
 //! holds is removed from the journal in one commit; what it had cost stays ([`RowKind::Spent`]).
 
+mod fit;
 mod questions;
+mod time;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tenon_core::{Models, Timestamp, TurnRecord};
 
 use crate::coordinator;
+use crate::earlier::{Pause, Place, place_of, places_around};
 use crate::journal::{Entry, JournalError, Revision, RowKind, RunState, StoredRun};
 use crate::paid::{GivenUp, add_to_steps, beyond, cost_of, inside, spent_by, total};
 use crate::retell::{Counts, Listener, retell};
-use crate::same_request::Same;
 use crate::signal::Signal;
 use crate::{
-    AtOnce, Completion, Coordinated, JsonText, Notice, Question, Resolution, Role, RunSpec, Segment, Spent,
+    Completion, Coordinated, JsonText, Notice, Pauses, Question, Resolution, Role, RunSpec, Segment, Spent,
     StepErrorClass, StepKey, StepOutcome, StepRequest, WorkflowOutcome, WorkflowStatus, turn_rows,
 };
 
@@ -44,12 +45,23 @@ pub struct Past {
     pub(crate) spent: Vec<(StepKey, Spent)>,
     /// The last moment of which anything is known, in milliseconds.
     last: u64,
+    /// When nobody ran it.
+    pub(crate) pauses: Pauses,
+    /// How long nobody worked on a step while others were worked on.
+    idle: HashMap<Place, u64>,
+    /// When steps and what is around them were begun, and when anything was last heard of them.
+    begun: HashMap<Place, Timestamp>,
+    touched: HashMap<Place, Timestamp>,
+    /// What had failed before the run ended, and is tried again.
+    resting: BTreeSet<Place>,
     /// Keys whose rows no longer hold, with how they had ended.
     forgotten: HashMap<StepKey, Option<Completion>>,
     /// Keys that go on from where they were, as if they had not ended.
     reopened: HashMap<StepKey, Completion>,
     /// Timers that go on from where they were.
     delayed: HashSet<StepKey>,
+    /// What the document of before did not have, and after which something was done.
+    assumed: Vec<Completion>,
 }
 
 /// What the caller gave a run, kept with it.
@@ -117,13 +129,18 @@ impl Past {
 
     /// Everything as it is written.
     pub(crate) fn read(stored: &StoredRun) -> Result<Past, JournalError> {
-        let mut past = Past::default();
+        let mut past = Past { last: stored.seen.0, ..Past::default() };
+        // What marks a run as cancelled need not be who ran it.
+        if matches!(stored.state, RunState::Ended(status) if status != WorkflowStatus::Cancelled) {
+            past.last = past.last.max(stored.updated.0);
+        }
+        let mut idle: Vec<(StepKey, Pause)> = Vec::new();
         for row in &stored.rows {
             let damaged =
                 |why: String| JournalError::Damaged { id: stored.run.id.clone(), seq: row.seq, why };
             let entry = &row.entry;
-            // People answer when nobody runs the run, too.
-            if entry.kind != RowKind::Resolved {
+            // People answer when nobody runs the run, too; and what goes on is tidied up before anybody works.
+            if !matches!(entry.kind, RowKind::Resolved | RowKind::Paused | RowKind::Spent) {
                 past.last = past.last.max(entry.at.0);
             }
             if entry.kind == RowKind::Signal {
@@ -135,6 +152,7 @@ impl Past {
                 continue;
             }
             let key: StepKey = entry.key.parse().map_err(|error| damaged(format!("{error}")))?;
+            past.hear(&key, entry);
             if let Some(turn) = turn_rows::read(entry) {
                 past.turns.entry(key).or_default().push(turn.map_err(damaged)?);
                 continue;
@@ -158,6 +176,13 @@ impl Past {
                     past.resolved.entry(key).or_insert(read(&entry.payload).map_err(damaged)?);
                 }
                 RowKind::Spent => past.spent.push((key, read(&entry.payload).map_err(damaged)?)),
+                RowKind::Paused => {
+                    let pause: Pause = read(&entry.payload).map_err(damaged)?;
+                    match key.segments().len() {
+                        1 => past.pauses.add(pause),
+                        _ => idle.push((key, pause)),
+                    }
+                }
                 _ => {
                     let completion: Completion = read(&entry.payload).map_err(damaged)?;
                     // What it cost to make the document is no step's.
@@ -168,6 +193,9 @@ impl Past {
                     }
                 }
             }
+        }
+        for (key, Pause { from, until }) in idle {
+            *past.idle.entry(place_of(&key)).or_default() += past.pauses.between(from, until);
         }
         Ok(past)
     }
@@ -252,52 +280,6 @@ impl Past {
         outcome
     }
 
-    /// Keeps what another document asks for in the same words. What is left is run again, if it is run at all.
-    pub fn fit(&mut self, spec: &RunSpec) -> Vec<Again> {
-        let root = Arc::clone(&spec.workflow);
-        let mut spec = spec.clone();
-        // Whatever could have been started is looked at, however many are started at a time.
-        spec.at_once = AtOnce::Everything;
-        spec.before = total(&self.spent);
-        let mut same = Same::new(self, &root);
-        retell(&spec, self, &mut same);
-        let kept = same.into_keys();
-        let known: BTreeSet<StepKey> = self
-            .ended
-            .keys()
-            .chain(self.asked.keys())
-            .chain(self.due.keys())
-            .chain(self.turns.keys())
-            // The coordinator hears of any document, and the plan was one.
-            .filter(|key| !kept.contains(*key) && !matches!(key.role(), Role::Coordinator | Role::Plan))
-            .filter(|key| !self.forgotten.contains_key(*key))
-            .cloned()
-            .collect();
-        let parents = self.parents();
-        let mut again: BTreeMap<String, Again> = BTreeMap::new();
-        for key in known {
-            let ended = self.ended.remove(&key).map(|(_, completion)| completion);
-            let is_work = matches!(key.role(), Role::Work | Role::Judge) && !parents.contains(key.segments());
-            let turns = self.turns.get(&key).filter(|turns| has_answers(turns));
-            if is_work && (ended.is_some() || turns.is_some()) {
-                let step_id = key.step_id();
-                let entry = again.entry(step_id.clone()).or_insert(Again {
-                    step_id,
-                    ended: false,
-                    spent: Spent::default(),
-                });
-                entry.ended |= ended.is_some();
-                entry.spent.add(&match (&ended, turns) {
-                    (Some(completion), _) => spent_by(completion),
-                    (None, Some(turns)) => cost_of(turns, &Models::default()),
-                    (None, None) => Spent::default(),
-                });
-            }
-            self.forget(key, ended);
-        }
-        again.into_values().collect()
-    }
-
     fn forget(&mut self, key: StepKey, ended: Option<Completion>) {
         self.asked.remove(&key);
         self.due.remove(&key);
@@ -345,13 +327,17 @@ impl Past {
             .collect();
         for key in again {
             let Some((_, completion)) = self.ended.remove(&key) else { continue };
+            if is_of_step(&key) {
+                self.resting.extend(places_around(&key));
+            }
             let own_doing = match &completion.outcome {
                 StepOutcome::Failed { error, .. } => is_own_doing(error.class),
                 _ => false,
             };
             // A question is asked anew, with all the time it has.
             let is_kept = matches!(key.role(), Role::Work | Role::Plan) && !self.questions.contains_key(&key);
-            if own_doing || !is_kept {
+            // What has steps inside goes on with those.
+            if !is_kept || (own_doing && !parents.contains(key.segments())) {
                 self.forget(key, Some(completion));
             } else {
                 self.reopened.insert(key, completion);
@@ -377,7 +363,7 @@ impl Past {
     }
 
     /// How often everything was tried that has steps inside, or a time limit.
-    fn latest_attempts(&self) -> HashMap<Vec<Segment>, u32> {
+    pub(crate) fn latest_attempts(&self) -> HashMap<Vec<Segment>, u32> {
         let mut latest = HashMap::new();
         for key in self.asked.keys().chain(self.ended.keys()).chain(self.due.keys()) {
             let segments = key.segments();
@@ -427,6 +413,10 @@ impl Past {
             let payload = serde_json::to_string(due).unwrap_or_default();
             revision.append.push(entry(key, RowKind::Timer, payload));
         }
+        for completion in &self.assumed {
+            let payload = serde_json::to_string(completion).unwrap_or_default();
+            revision.append.push(entry(&completion.key, RowKind::Completed, payload));
+        }
         let gone = self.forgotten.keys().chain(&self.delayed);
         revision.forget = gone.map(StepKey::to_string).collect();
         revision.reopen = self.reopened.keys().map(StepKey::to_string).collect();
@@ -472,7 +462,7 @@ fn any_attempt(key: &StepKey) -> Vec<Segment> {
     first_attempt(key.segments())
 }
 
-fn first_attempt(segments: &[Segment]) -> Vec<Segment> {
+pub(crate) fn first_attempt(segments: &[Segment]) -> Vec<Segment> {
     let mut segments = segments.to_vec();
     if let Some(last) = segments.pop() {
         segments.push(last.attempt(1));
@@ -480,19 +470,27 @@ fn first_attempt(segments: &[Segment]) -> Vec<Segment> {
     segments
 }
 
-/// Whether a loop, an item or an include was tried again later that the key is, is inside of, or counts the time of.
+/// Whether a loop's turn or an include was tried again later that the key is, or is inside of.
 fn is_of_earlier_attempt(
     key: &StepKey,
     latest: &HashMap<Vec<Segment>, u32>,
     parents: &HashSet<Vec<Segment>>,
 ) -> bool {
+    let is_own = key.role() == Role::Work
+        && parents.contains(key.segments())
+        && is_tried_again(key.segments(), latest);
+    is_own || is_tried_again_around(key, latest)
+}
+
+/// Whether something around it was.
+pub(crate) fn is_tried_again_around(key: &StepKey, latest: &HashMap<Vec<Segment>, u32>) -> bool {
     let segments = key.segments();
-    let is_around = key.role() == Role::Timeout || parents.contains(segments);
-    let around = if is_around { segments.len() } else { segments.len() - 1 };
-    (1..=around).any(|upto| {
-        let tried = latest.get(&first_attempt(&segments[..upto]));
-        tried.is_some_and(|tried| *tried > segments[upto - 1].of_attempt())
-    })
+    (1..segments.len()).any(|upto| is_tried_again(&segments[..upto], latest))
+}
+
+fn is_tried_again(segments: &[Segment], latest: &HashMap<Vec<Segment>, u32>) -> bool {
+    let attempt = segments.last().map_or(1, Segment::of_attempt);
+    latest.get(&first_attempt(segments)).is_some_and(|tried| *tried > attempt)
 }
 
 /// Failures that the same turns would only lead to again.

@@ -27,8 +27,8 @@ use crate::past::Past;
 use crate::retell::{Counts, Listener, retell};
 use crate::run_talk::TalkView;
 use crate::{
-    AtOnce, Given, LoadError, LoadOptions, LoadedWorkflow, Notice, Pinned, Role, RunLimits, RunSpec, Segment,
-    Spent, Started, StepError, StepKey, StepKind, StepOutcome, StepRecord, StepRequest, StepStatus,
+    AtOnce, Given, LoadError, LoadOptions, LoadedWorkflow, Notice, Pauses, Pinned, Role, RunLimits, RunSpec,
+    Segment, Spent, Started, StepError, StepKey, StepKind, StepOutcome, StepRecord, StepRequest, StepStatus,
     WorkflowOutcome, load_pinned, load_text, turn_rows,
 };
 
@@ -60,6 +60,8 @@ pub struct RunView {
     pub questions: Vec<KeptQuestion>,
     /// Once every step is over.
     pub outcome: Option<WorkflowOutcome>,
+    /// When nobody ran it.
+    pub pauses: Pauses,
 }
 
 /// A step, a round or an item of a loop, or a judge.
@@ -213,6 +215,7 @@ impl RunView {
             spent,
             questions,
             outcome,
+            pauses: past.pauses,
         })
     }
 
@@ -229,6 +232,12 @@ impl RunView {
 }
 
 impl RunStep {
+    /// How long was worked on it, in milliseconds, when that is over.
+    pub fn took_ms(&self) -> Option<u64> {
+        let record = self.record.as_ref().filter(|_| self.started.is_some() && self.ended.is_some())?;
+        Some(record.duration_ms)
+    }
+
     /// How many loops and includes are around it. A round, an item or a judge of a loop is inside the loop.
     pub fn depth(&self) -> usize {
         let segments = self.key.segments();

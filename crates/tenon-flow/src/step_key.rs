@@ -132,6 +132,11 @@ impl StepKey {
         StepKey { segments: vec![Segment::new(run_id)], role: Role::Work }
     }
 
+    /// By the way to it, which is not empty.
+    pub(crate) fn of(segments: Vec<Segment>, role: Role) -> StepKey {
+        StepKey { segments, role }
+    }
+
     /// A step inside this one. What this one's role was does not matter.
     #[must_use]
     pub fn child(&self, segment: Segment) -> StepKey {

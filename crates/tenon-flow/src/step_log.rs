@@ -8,7 +8,7 @@ use tenon_core::{BoxFut, NoJournal, Timestamp, TurnJournal, TurnRecord};
 
 use crate::approval_wait::Approvals;
 use crate::signal::Signals;
-use crate::{Completion, Spent, StepKey, StepRequest};
+use crate::{Completion, Earlier, Spent, StepKey, StepRequest};
 
 pub trait StepLog: Send + Sync {
     /// How what is about to start ended when the run was here before, and its place among all endings.
@@ -34,6 +34,16 @@ pub trait StepLog: Send + Sync {
     /// What was paid for and is no longer part of any step: attempts that were given up when the run went on.
     fn dropped(&self) -> Vec<(StepKey, Spent)> {
         Vec::new()
+    }
+
+    /// What is known of the processes that had the run before.
+    fn earlier(&self) -> Earlier {
+        Earlier::default()
+    }
+
+    /// A moment by the time of work, which stands still while nobody runs the run.
+    fn worked(&self, at: Timestamp) -> Timestamp {
+        at
     }
 
     /// What attempts at this step, and at what is inside it, had cost that were given up.

@@ -153,6 +153,7 @@ pub(crate) fn read(entry: &Entry) -> Option<Result<TurnRecord, String>> {
         | RowKind::Completed
         | RowKind::Failed
         | RowKind::Signal
+        | RowKind::Paused
         | RowKind::Spent => return None,
     };
     Some(record)

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "all/accept_changes.rs"]
+mod accept_changes;
 #[path = "all/any_text.rs"]
 mod any_text;
 #[path = "all/cel.rs"]

@@ -19,7 +19,7 @@
 //! Start reading in `reply.rs` (what a model says), then `server.rs` (who gets which reply), `captured.rs`
 //! (what was asked), `wire.rs` (the four wires), `cli.rs` (how the binary is run). `render.rs` turns a reply
 //! into bytes (`render/` has a file for each wire), `http.rs` moves them, `chaos.rs` mangles them. `collector.rs`
-//! receives telemetry, `strict.rs` makes a published schema less tolerant, `mcp.rs` is a server of tools, `tiny_model.rs` makes the file of a language model.
+//! receives telemetry, `strict.rs` makes a published schema less tolerant, `mcp.rs` is a server of tools, `flow_events.rs` checks the events of a workflow, `tiny_model.rs` makes the file of a language model.
 
 #![allow(
     clippy::panic,
@@ -33,6 +33,7 @@ mod cases;
 mod chaos;
 mod cli;
 mod collector;
+mod flow_events;
 mod http;
 mod mcp;
 mod process;
@@ -50,6 +51,7 @@ pub use cases::cases;
 pub use chaos::{Chaos, Mischief};
 pub use cli::{Run, Tenon};
 pub use collector::{Collector, Manner, Measurement, Span};
+pub use flow_events::assert_flow_events;
 pub use mcp::{McpHttp, McpScript, TINY_PNG, logged, serve_mcp_if_asked};
 pub use process::{Running, Signal, watch_lines};
 pub use reply::{Gate, Reply, reply};

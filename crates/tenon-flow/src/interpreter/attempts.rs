@@ -49,6 +49,7 @@ impl Attempts {
         let Errand { place, segment, role, request, retries, timeout } = errand;
         let timer = if role == Role::Judge { Role::JudgeTimeout } else { Role::Timeout };
         let key = place.child(segment.clone().attempt(1)).with_role(timer);
+        let retries = if role == Role::Work { asks.spec.earlier.retries(&key, retries) } else { retries };
         let deadline = timeout.map(|limit| Deadline::start(key, limit, asks));
         let attempts = Attempts {
             place,

@@ -88,10 +88,11 @@ impl Body {
             turn,
             attempt: 1,
             state: State::Pausing,
-            since: asks.at,
+            since: Timestamp(0),
             spent: Spent::default(),
             stopping: false,
         };
+        body.since = asks.since(&at.place.child(body.segment(at)));
         match body.run(at, asks) {
             Some(ended) => Begun::Over(ended),
             None => Begun::Running(body),
@@ -228,7 +229,8 @@ impl Body {
             let mut ended = sum_up(&steps);
             ended.spent.add(&self.spent);
             ended.attempts = self.attempt;
-            let retries = at.step.get().spec.retries;
+            let key = at.place.child(self.segment(at));
+            let retries = asks.spec.earlier.retries(&key, at.step.get().spec.retries);
             let retry = match &ended.error {
                 Some(error) if !self.stopping => decide(error, self.attempt, retries),
                 _ => Retry::No,
@@ -248,7 +250,6 @@ impl Body {
             };
             self.spent = ended.spent;
             if let Some(error) = ended.error {
-                let key = at.place.child(self.segment(at));
                 asks.tell(Notice::Retrying { key, error, after_ms });
             }
             if after_ms > 0 {
@@ -285,7 +286,7 @@ pub(super) fn tell_ended(
     since: Timestamp,
     asks: &mut Asks<'_>,
 ) {
-    let record = ended.clone().into_record(asks.at.0.saturating_sub(since.0));
+    let record = ended.clone().into_record(asks.took(key, since));
     asks.tell(Notice::Ended { key: key.clone(), agent, record });
 }
 

@@ -199,7 +199,7 @@ impl Repeat {
             timeout: TimeLimit::of_agent(None, options),
         };
         let attempts = Box::new(Attempts::start(errand, asks));
-        self.phase = Phase::Judging { attempts, since: asks.at, agent: judge.name.clone() };
+        self.phase = Phase::Judging { attempts, since: asks.since(&key), agent: judge.name.clone() };
         None
     }
 

@@ -298,7 +298,8 @@ impl Graph {
             self.served.insert(agent_of(&self.list.steps()[index]), self.starts);
             match self.begin(index, asks) {
                 Begun::Running(activity) => {
-                    self.nodes[index] = Node::Running { since: asks.at, activity };
+                    let since = asks.since(&self.key(index));
+                    self.nodes[index] = Node::Running { since, activity };
                 }
                 Begun::Over(ended) => {
                     self.end(index, ended, asks);
@@ -449,6 +450,10 @@ impl Graph {
         }))
     }
 
+    fn key(&self, index: usize) -> StepKey {
+        self.place.child(Segment::new(&self.list.steps()[index].id))
+    }
+
     fn tell_started(&self, index: usize, kind: StepKind, asks: &mut Asks<'_>) {
         let step = &self.list.steps()[index];
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -463,9 +468,9 @@ impl Graph {
 
     /// A step has run.
     fn end(&mut self, index: usize, ended: Ended, asks: &mut Asks<'_>) {
-        let since = match &self.nodes[index] {
-            Node::Running { since, .. } => *since,
-            _ => asks.at,
+        let took = match &self.nodes[index] {
+            Node::Running { since, .. } => asks.took(&self.key(index), *since),
+            _ => 0,
         };
         let failed = ended.status == StepStatus::Failed;
         let mut ended = ended;
@@ -475,7 +480,7 @@ impl Graph {
         if let Some(error) = ended.error.as_ref().filter(|error| error.class == StepErrorClass::Budget) {
             asks.exhausted.get_or_insert_with(|| error.clone());
         }
-        let record = ended.into_record(asks.at.0.saturating_sub(since.0));
+        let record = ended.into_record(took);
         let step = &self.list.steps()[index];
         asks.tell(Notice::Ended {
             key: self.place.child(Segment::new(&step.id).attempt(record.attempts)),

@@ -1,7 +1,8 @@
 //! Who runs a run: a process, told from a later one with the same number, and for how long its word is good.
 //!
 //! On the same machine a process that is gone holds nothing, however fresh its lease. Where that cannot be seen, on a
-//! disk that several machines or containers share, the lease decides.
+//! disk that several machines or containers share, the lease decides. One that lasts longer than any lease was written by a clock
+//! that is ahead of ours, or was set back since: it says nothing, and whoever wants the run watches whether it is renewed.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,8 +17,18 @@ const LEASE: Duration = Duration::from_secs(60);
 /// How often it is renewed.
 pub(super) const RENEW: Duration = Duration::from_secs(15);
 
+/// How far clocks of machines may be apart that keep time.
+const CLOCKS_APART: Duration = Duration::from_secs(60);
+/// Whoever runs a run has renewed its lease within this time, whatever the clock says.
+pub(super) const WATCH: Duration = Duration::from_secs(2 * RENEW.as_secs());
+
 pub(super) fn lease_until(now: Timestamp) -> Timestamp {
     Timestamp(now.0.saturating_add(LEASE.as_millis() as u64))
+}
+
+/// When a lease that ends then was last renewed.
+pub(super) fn renewed(lease_until: Timestamp) -> Timestamp {
+    Timestamp(lease_until.0.saturating_sub(LEASE.as_millis() as u64))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +69,14 @@ impl Owner {
         if !self.place.is_empty() && self.place == place() {
             return started(self.pid).is_some_and(|started| started == self.started);
         }
-        now.0 < lease_until.0
+        now.0 < lease_until.0 && !self.is_unclear(lease_until, now)
+    }
+
+    /// Whether the lease of this owner, of which nothing else is known here, ends later than a lease of now can.
+    pub fn is_unclear(&self, lease_until: Timestamp, now: Timestamp) -> bool {
+        let longest = LEASE.saturating_add(CLOCKS_APART).as_millis() as u64;
+        let is_here = !self.place.is_empty() && self.place == place();
+        !is_here && lease_until.0.saturating_sub(now.0) > longest
     }
 }
 
@@ -88,6 +106,11 @@ mod tests {
         assert!(alive.holds(Timestamp(0), now), "a process that lives keeps what it has");
         let gone = Owner { pid: u32::MAX, ..alive.clone() };
         assert!(!gone.holds(later, now));
+        let hour = Timestamp(now.0 + 3_600_000);
+        assert!(
+            alive.holds(hour, now) && !alive.is_unclear(hour, now),
+            "whoever lives here is no question of clocks"
+        );
         let successor = Owner { started: "1".to_owned(), ..alive.clone() };
         assert!(!successor.holds(later, now), "another process with the same number");
         let boot = alive.place.split('/').next().unwrap();
@@ -95,6 +118,11 @@ mod tests {
             let elsewhere = Owner { place, ..gone.clone() };
             assert!(elsewhere.holds(later, now), "{elsewhere}");
             assert!(!elsewhere.holds(now, later), "{elsewhere}");
+            // By a clock that is an hour ahead.
+            let hour = Timestamp(now.0 + 3_600_000);
+            assert!(!elsewhere.holds(hour, now) && elsewhere.is_unclear(hour, now), "{elsewhere}");
+            let ahead = Timestamp(lease_until(now).0 + 30_000);
+            assert!(elsewhere.holds(ahead, now) && !elsewhere.is_unclear(ahead, now), "{elsewhere}");
         }
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde_json::json;
 use tenon_core::Timestamp;
 
-use super::owner::Owner;
+use super::owner::{Owner, renewed};
 use super::{Entry, Journal, JournalError, NewRun, Row, RowKind, StoredRun, millis, timestamp};
 use crate::WorkflowStatus;
 
@@ -374,8 +374,8 @@ pub(super) fn state(connection: &Connection, id: &str) -> Result<RunState, Journ
 
 pub(super) fn stored(connection: &Connection, id: &str) -> Result<StoredRun, JournalError> {
     let state = state(connection, id)?;
-    let (run, created, updated) = connection.query_row(
-        "SELECT run_id, name, document_hash, document, inputs, cwd, created, updated FROM runs WHERE run_id = ?1",
+    let (run, created, updated, seen) = connection.query_row(
+        "SELECT run_id, name, document_hash, document, inputs, cwd, created, updated, lease_until FROM runs WHERE run_id = ?1",
         [id],
         |row| {
             let run = NewRun {
@@ -386,7 +386,8 @@ pub(super) fn stored(connection: &Connection, id: &str) -> Result<StoredRun, Jou
                 inputs: text(row, 4)?,
                 cwd: text(row, 5)?,
             };
-            Ok((run, timestamp(number(row, 6)?), timestamp(number(row, 7)?)))
+            let seen = renewed(timestamp(number(row, 8)?));
+            Ok((run, timestamp(number(row, 6)?), timestamp(number(row, 7)?), seen))
         },
     )?;
     let mut query = connection
@@ -404,5 +405,5 @@ pub(super) fn stored(connection: &Connection, id: &str) -> Result<StoredRun, Jou
         let entry = Entry { key, kind, at: timestamp(number(row, 3)?), payload };
         rows.push(Row { seq, entry });
     }
-    Ok(StoredRun { run, state, created, updated, rows })
+    Ok(StoredRun { run, state, created, updated, seen, rows })
 }

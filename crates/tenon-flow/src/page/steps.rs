@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::html::{duration, moment, money, number, payload, text};
 use super::{Look, Payloads, error};
-use crate::{AttemptView, CallView, NotRun, RunStep, RunView, StepStatus, TurnView, ViewStatus};
+use crate::{AttemptView, CallView, NotRun, Pauses, RunStep, RunView, StepStatus, TurnView, ViewStatus};
 
 /// Steps of a page, items and rounds included. More make a page that no browser opens.
 const MAX_STEPS: usize = 1_000;
@@ -20,7 +20,7 @@ pub(super) fn section(page: &mut String, view: &RunView, payloads: Payloads) {
     );
     let (shown, more) = most_of(view.steps.iter().enumerate(), MAX_STEPS);
     for (index, shown) in shown {
-        step(page, index, shown, payloads);
+        step(page, index, shown, &view.pauses, payloads);
     }
     if more > 0 {
         // A `String` takes everything.
@@ -56,7 +56,7 @@ pub(super) fn most_of<'a>(
     (shown, more)
 }
 
-fn step(page: &mut String, index: usize, step: &RunStep, payloads: Payloads) {
+fn step(page: &mut String, index: usize, step: &RunStep, pauses: &Pauses, payloads: Payloads) {
     let look = Look::of(step.status);
     let depth = step.depth().min(6);
     // What went wrong is what one looks for.
@@ -72,8 +72,8 @@ fn step(page: &mut String, index: usize, step: &RunStep, payloads: Payloads) {
     if let Some(agent) = &step.agent {
         let _ = write!(page, " <span class=\"fact\">{}</span>", text(agent));
     }
-    if let (Some(started), Some(ended)) = (step.started, step.ended) {
-        let _ = write!(page, " <span class=\"fact\">{}</span>", duration(ended.0.saturating_sub(started.0)));
+    if let Some(took) = step.took_ms() {
+        let _ = write!(page, " <span class=\"fact\">{}</span>", duration(took));
     }
     if step.started.is_some() {
         let (tokens, cost) = (number(step.spent.usage.total), money(step.spent.cost_usd));
@@ -89,7 +89,7 @@ fn step(page: &mut String, index: usize, step: &RunStep, payloads: Payloads) {
         let _ = writeln!(page, "<p>{}</p>", not_run(why));
     }
     if !step.attempts.is_empty() {
-        attempts(page, &step.attempts);
+        attempts(page, &step.attempts, pauses);
     } else if step.started.is_none() && record.is_none() {
         page.push_str("<p>It has not started.</p>\n");
     }
@@ -99,7 +99,7 @@ fn step(page: &mut String, index: usize, step: &RunStep, payloads: Payloads) {
     page.push_str("</div>\n</details>\n");
 }
 
-fn attempts(page: &mut String, attempts: &[AttemptView]) {
+fn attempts(page: &mut String, attempts: &[AttemptView], pauses: &Pauses) {
     page.push_str(
         "<div class=\"scroll\" role=\"region\" aria-label=\"Attempts\" tabindex=\"0\">\n<table>\n<thead><tr><th scope=\"col\">Attempt</th><th scope=\"col\">Began</th>\
          <th scope=\"col\" class=\"right\">Took</th><th scope=\"col\">Model</th><th scope=\"col\" class=\"right\">Turns</th>\
@@ -107,7 +107,7 @@ fn attempts(page: &mut String, attempts: &[AttemptView]) {
          <th scope=\"col\" class=\"right\">Cost</th><th scope=\"col\">Error</th></tr></thead>\n<tbody>\n",
     );
     for attempt in attempts {
-        let took = attempt.ended.map(|ended| duration(ended.0.saturating_sub(attempt.started.0)));
+        let took = attempt.ended.map(|ended| duration(pauses.between(attempt.started, ended)));
         let calls: usize = attempt.turns.iter().map(|turn| turn.calls.len()).sum();
         let model = attempt.turns.last().map(|turn| text(&turn.model)).unwrap_or_default();
         let failed = attempt.error.as_ref().map(|error| error.class.name()).unwrap_or_default();

@@ -1,11 +1,14 @@
-//! When everything happened: a row for each step, a bar for each attempt, on one line of time.
+//! When everything happened: a row for each step, a bar for each attempt, on one line of time, without the time in which nobody ran
+//! the run.
 
 use std::fmt::Write as _;
+
+use tenon_core::Timestamp;
 
 use super::Look;
 use super::html::{duration, number, text};
 use super::steps::{anchor, most_of};
-use crate::{RunState, RunStep, RunView, StepStatus, ViewStatus};
+use crate::{Pauses, RunState, RunStep, RunView, StepStatus, ViewStatus};
 
 /// More rows than this nobody looks through; the steps below are all there.
 const MAX_ROWS: usize = 300;
@@ -35,16 +38,20 @@ pub(super) fn section(page: &mut String, view: &RunView) {
         let rows = if more == 1 { "row is" } else { "rows are" };
         let _ = writeln!(page, "<p class=\"note\">{} more {rows} not shown.</p>", number(more as u64));
     }
+    if view.pauses.total_ms() > 0 {
+        let left_out = duration(view.pauses.total_ms());
+        let _ = writeln!(page, "<p class=\"note\">{left_out} in which nobody ran it are left out.</p>");
+    }
     page.push_str("</section>\n");
 }
 
-fn row(page: &mut String, index: usize, step: &RunStep, line: &Line) {
-    let Some(started) = step.started else { return };
-    let ended = step.ended.map_or(line.end, |at| at.0);
+fn row(page: &mut String, index: usize, step: &RunStep, line: &Line<'_>) {
+    let Some(started) = step.started.map(|at| line.at(at)) else { return };
+    let ended = step.ended.map_or(line.end, |at| line.at(at));
     let last = Look::of(step.status).class;
     let mut bars = String::new();
     if step.attempts.is_empty() {
-        line.bar(&mut bars, started.0, ended, &format!("whole {last}"), step.status.name());
+        line.bar(&mut bars, started, ended, &format!("whole {last}"), step.status.name());
     }
     for (number, attempt) in step.attempts.iter().enumerate() {
         let is_last = number + 1 == step.attempts.len();
@@ -53,12 +60,12 @@ fn row(page: &mut String, index: usize, step: &RunStep, line: &Line) {
             (false, Some(_)) => Look::of(ViewStatus::Ended(StepStatus::Failed)).class,
             (false, None) => Look::of(ViewStatus::Unfinished).class,
         };
-        let until = attempt.ended.map_or(ended, |at| at.0);
-        let about =
-            format!("attempt {}, {}", attempt.number, duration(until.saturating_sub(attempt.started.0)));
-        line.bar(&mut bars, attempt.started.0, until, class, &about);
+        let (from, until) = (line.at(attempt.started), attempt.ended.map_or(ended, |at| line.at(at)));
+        let about = format!("attempt {}, {}", attempt.number, duration(until.saturating_sub(from)));
+        line.bar(&mut bars, from, until, class, &about);
     }
-    let (depth, took) = (step.depth().min(6), duration(ended.saturating_sub(started.0)));
+    let took = step.took_ms().unwrap_or(ended.saturating_sub(started));
+    let (depth, took) = (step.depth().min(6), duration(took));
     let _ = writeln!(
         page,
         "<tr><th scope=\"row\" class=\"depth{depth}\"><a href=\"#{}\">{}</a></th>\
@@ -66,33 +73,41 @@ fn row(page: &mut String, index: usize, step: &RunStep, line: &Line) {
          <td class=\"right\">{took}</td></tr>",
         anchor(index),
         text(&step.id),
-        duration(started.0.saturating_sub(line.begin)),
+        duration(started.saturating_sub(line.begin)),
         duration(ended.saturating_sub(line.begin)),
     );
 }
 
 /// When the last thing happened that is known.
-pub(super) fn last(view: &RunView) -> u64 {
-    Line::of(view).map_or(0, |line| line.end)
+pub(super) fn last(view: &RunView) -> Timestamp {
+    moments(view).max().unwrap_or(Timestamp(0))
 }
 
-/// From the first thing that happened to the last.
-struct Line {
+fn moments(view: &RunView) -> impl Iterator<Item = Timestamp> {
+    view.steps.iter().flat_map(|step| {
+        let attempts = step.attempts.iter().flat_map(|attempt| [Some(attempt.started), attempt.ended]);
+        [step.started, step.ended].into_iter().chain(attempts).flatten()
+    })
+}
+
+/// From the first thing that happened to the last, by the time of work.
+struct Line<'a> {
+    pauses: &'a Pauses,
     begin: u64,
     end: u64,
 }
 
-impl Line {
-    fn of(view: &RunView) -> Option<Line> {
-        let times = |step: &RunStep| {
-            let attempts = step.attempts.iter().flat_map(|attempt| [Some(attempt.started), attempt.ended]);
-            [step.started, step.ended].into_iter().chain(attempts.collect::<Vec<_>>()).flatten()
-        };
-        let all = || view.steps.iter().flat_map(times).map(|at| at.0);
-        let begin = all().min()?;
-        let end = all().max()?;
-        let end = if view.state == RunState::Running { end.max(view.updated.0) } else { end };
-        Some(Line { begin, end: end.max(begin + 1) })
+impl Line<'_> {
+    fn of(view: &RunView) -> Option<Line<'_>> {
+        let pauses = &view.pauses;
+        let begin = pauses.worked(moments(view).min()?).0;
+        let end = moments(view).max()?;
+        let end = if view.state == RunState::Running { end.max(view.updated) } else { end };
+        Some(Line { pauses, begin, end: pauses.worked(end).0.max(begin + 1) })
+    }
+
+    fn at(&self, at: Timestamp) -> u64 {
+        self.pauses.worked(at).0
     }
 
     fn share(&self, at: u64) -> f64 {

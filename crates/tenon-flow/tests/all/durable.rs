@@ -12,8 +12,8 @@ use tenon_core::{
     TurnRecord,
 };
 use tenon_flow::{
-    Approvals, Begun, Completion, FlowRun, Journal, JournalError, JournalLog, Lease, LoadedWorkflow, NewRun,
-    Past, Resumed, Row, RowKind, RunState, Signal, SignalJournal, Signals, Spent, StepKey, StepLog,
+    Approvals, Begun, Completion, Earlier, FlowRun, Journal, JournalError, JournalLog, Lease, LoadedWorkflow,
+    NewRun, Past, Resumed, Row, RowKind, RunState, Signal, SignalJournal, Signals, Spent, StepKey, StepLog,
     StepRequest, StopRun, StoredRun, Turns, WorkflowOutcome,
 };
 use tenon_tools::PermissionOptions;
@@ -228,6 +228,11 @@ impl Cut {
         Cut { only: Some(kind), ..Cut::after(times) }
     }
 
+    /// When nothing more is written.
+    pub async fn reached(&self) {
+        self.reached.notified().await;
+    }
+
     async fn row(&self, kind: RowKind) {
         let counts = self.only.is_none_or(|only| only == kind);
         let next = |left: usize| left.checked_sub(1);
@@ -284,6 +289,14 @@ impl StepLog for CutLog {
         self.inner.dropped()
     }
 
+    fn earlier(&self) -> Earlier {
+        self.inner.earlier()
+    }
+
+    fn worked(&self, at: Timestamp) -> Timestamp {
+        self.inner.worked(at)
+    }
+
     fn signals(&self) -> Signals {
         let signals = self.inner.signals();
         let (inner, cut) = (signals.journal, Arc::clone(&self.cut));
@@ -318,21 +331,24 @@ struct CutTurns {
 impl TurnJournal for CutTurns {
     fn write(&self, record: TurnRecord) -> BoxFut<'_, std::io::Result<()>> {
         Box::pin(async move {
-            self.cut.row(kind_of(&record)).await;
+            if let Some(kind) = kind_of(&record) {
+                self.cut.row(kind).await;
+            }
             self.inner.write(record).await
         })
     }
 }
 
-fn kind_of(record: &TurnRecord) -> RowKind {
+/// `None` for what only sessions keep.
+fn kind_of(record: &TurnRecord) -> Option<RowKind> {
     match record {
-        TurnRecord::UserMessage { .. } => RowKind::Told,
-        TurnRecord::ModelTurn { .. } => RowKind::ModelTurn,
-        TurnRecord::ToolStarted { .. } => RowKind::ToolStarted,
-        TurnRecord::ToolFinished { .. } => RowKind::ToolDone,
-        TurnRecord::Compacted { .. } => RowKind::Compacted,
-        TurnRecord::Besides { .. } => RowKind::Besides,
-        TurnRecord::Stopped { .. } | TurnRecord::Withdrawn => panic!("only sessions keep {record:?}"),
+        TurnRecord::UserMessage { .. } => Some(RowKind::Told),
+        TurnRecord::ModelTurn { .. } => Some(RowKind::ModelTurn),
+        TurnRecord::ToolStarted { .. } => Some(RowKind::ToolStarted),
+        TurnRecord::ToolFinished { .. } => Some(RowKind::ToolDone),
+        TurnRecord::Compacted { .. } => Some(RowKind::Compacted),
+        TurnRecord::Besides { .. } => Some(RowKind::Besides),
+        TurnRecord::Stopped { .. } | TurnRecord::Withdrawn => None,
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use tenon_testkit::{Captured, Reply, Run, Running, Server, Tenon, Value, json, reply};
+use tenon_testkit::{Captured, Reply, Run, Running, Server, Tenon, Value, assert_flow_events, json, reply};
 
 use super::documents::{GOAL_FILE, HELP, NEWS, NOTE};
 
@@ -76,20 +76,35 @@ impl World {
     }
 
     fn alive(&mut self, tenon: Tenon, words: &[&str]) -> Tenon {
+        self.alive_as(tenon, words, "json")
+    }
+
+    fn alive_as(&mut self, tenon: Tenon, words: &[&str], format: &str) -> Tenon {
         self.lives += 1;
         tenon
             .server(&self.server)
             .env("OPENAI_API_KEY", format!("test-key-{}", self.lives))
             .args(words)
-            .args(["-y", "-o", "json"])
+            .args(["-y", "-o", format])
     }
 
     pub fn spawn(&mut self) -> Running {
         self.process().spawn()
     }
 
+    /// The next process, as far as it comes. What a run that goes on tells is a story that can be true.
     pub fn finish(&mut self) -> Run {
-        self.process().run()
+        if !self.has_run() || self.goal.is_some() {
+            return self.process().run();
+        }
+        let tenon = self.tenon.clone();
+        let mut run = self.alive_as(tenon, &["flow", "resume", RUN], "stream-json").run();
+        let events = run.json_lines();
+        if events.first().is_some_and(|event| event["type"] == "plan_ready") {
+            assert_flow_events(&events);
+        }
+        run.stdout = events.last().map(|event| event["data"].to_string()).unwrap_or_default();
+        run
     }
 
     /// Says yes, twice, to whatever a run waits for; whether it waited.
