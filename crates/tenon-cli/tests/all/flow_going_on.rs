@@ -138,8 +138,7 @@ fn what_failed_for_good_is_told_once() {
     )
     .file("sub.yaml", "name: sub\nsteps:\n  - {id: x, instructions: Do x.}\n  - {id: y, instructions: Do y., maxRetries: 0, dependsOn: [x]}\n");
     let held = Gate::new();
-    // An answer that is none is tried again at once.
-    let broken = |task: &str| at(task).status(200).json(json!({"nonsense": true}));
+    let broken = |task: &str| at(task).status(500).json(json!({"error": {"message": "busy"}}));
     let server = Server::start([
         at("Do a.").text("A.").hold(&held),
         broken("Do f."),

@@ -200,7 +200,7 @@ steps:
 options: {maxConcurrency: 1}
 steps:
   - {id: a, instructions: Do a.}
-  - {id: ok, approve: {message: Go?, timeout: 1h, onTimeout: deny}, dependsOn: [a]}
+  - {id: ok, approve: {timeout: 1h, message: Go?, onTimeout: deny}, dependsOn: [a]}
   - {id: b, instructions: Do b., dependsOn: [ok]}
   - {id: last, instructions: Do last., dependsOn: [b]}
 ",

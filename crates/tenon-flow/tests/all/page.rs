@@ -141,7 +141,7 @@ fn view() -> RunView {
     )));
     ship.started = None;
     ship.attempts = Vec::new();
-    let steps = vec![
+    let mut steps = vec![
         step("build", top("build"), completed, 0, Some(3_000)),
         test,
         each,
@@ -149,6 +149,11 @@ fn view() -> RunView {
         item(1, 6_000),
         ship,
     ];
+    for step in &mut steps {
+        if let (Some(from), Some(to), Some(record)) = (step.started, step.ended, &mut step.record) {
+            Arc::make_mut(record).duration_ms = to.0 - from.0;
+        }
+    }
     let mut total = spent(5000);
     total.turns = 5;
     let outcome = WorkflowOutcome {
@@ -162,6 +167,7 @@ fn view() -> RunView {
         questions: Vec::new(),
     };
     RunView {
+        pauses: tenon_flow::Pauses::default(),
         planning: None,
         id: "run_1".to_owned(),
         name: "Release & <notes>".to_owned(),
