@@ -54,10 +54,17 @@ fn whole(given: Option<&str>, started_in: &Path) -> Result<Map<String, Value>, F
         Some(file) => read_text_file(Path::new(file), started_in, "--inputs")?,
         None => given.to_owned(),
     };
-    match serde_json::from_str(&text) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(bad("`--inputs` is not a JSON object", "as in `--inputs '{\"topic\":\"cats\"}'`")),
-        Err(error) => Err(bad(format!("`--inputs` is not JSON: {error}"), "`@FILE` reads a file")),
+    let raw = tenon_contract::compact_json(&text).map_err(|fault| {
+        let place = format!("{} at line {} column {}", fault.message, fault.line, fault.column);
+        // Of a name that is there twice, nobody can say which value was meant.
+        match fault.message.contains("there twice") {
+            true => bad(format!("`--inputs`: {place}"), "give each name one value"),
+            false => bad(format!("`--inputs` is not JSON: {place}"), "`@FILE` reads a file"),
+        }
+    })?;
+    match JsonText::from(raw).to_value() {
+        Value::Object(object) => Ok(object),
+        _ => Err(bad("`--inputs` is not a JSON object", "as in `--inputs '{\"topic\":\"cats\"}'`")),
     }
 }
 
@@ -78,7 +85,7 @@ fn typed(value: &str, schema: Option<&Value>) -> Value {
     if types == ["string"] {
         return text();
     }
-    match serde_json::from_str::<Value>(value) {
+    match serde_json::from_str::<JsonText>(value).map(|text| text.to_value()) {
         // A number that may be text too: `"type": ["string", "null"]` wants the text of `7`.
         Ok(parsed) if types.contains(&"string") && !types.contains(&type_of(&parsed)) => text(),
         Ok(parsed) => parsed,

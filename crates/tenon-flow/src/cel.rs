@@ -10,6 +10,7 @@ mod bounds;
 mod budget;
 mod calls;
 mod check;
+mod compare;
 mod convert;
 mod has_field;
 mod hyphens;
@@ -25,6 +26,7 @@ mod slips;
 #[cfg(test)]
 mod soundness;
 mod walk;
+mod written_number;
 
 use std::sync::{Arc, LazyLock};
 
@@ -43,11 +45,12 @@ pub(crate) use shape::{Shape, of_views};
 
 /// Longer expressions belong into a step. The text alone bounds how long reading it can take.
 pub const MAX_EXPRESSION_BYTES: usize = 4096;
-/// Levels of a tree. People stop well below this.
+/// Brackets, or signs, one inside the other. People stop well below this.
 const MAX_EXPRESSION_DEPTH: usize = 64;
 /// Deeper trees are evaluated on a stack of their own: the one we are called on is not ours to fill.
 const MAX_DEPTH_HERE: usize = 16;
-const EVALUATION_STACK: usize = 16 * 1024 * 1024;
+/// Room for a chain of [`MAX_OPERATORS`], which is as deep as it is long; only what is used is taken.
+const EVALUATION_STACK: usize = 64 * 1024 * 1024;
 
 /// With no more operators, dots and brackets than this, no tree is too deep for an ordinary stack.
 const MAX_JOINTS_HERE: usize = 48;
@@ -96,25 +99,11 @@ impl Expression {
             );
             return Err(CelSyntax::too_large(message, 0));
         }
-        let mut written = match plain::read(&text) {
-            Some((tree, offsets)) => Written { tree, places: Offsets::Plain(offsets) },
-            None => {
-                let program = parse(&text, joints, &stands)?;
-                Written { tree: program.expression().clone(), places: Offsets::Program(program) }
-            }
-        };
-        let depth = walk::depth(&written.tree);
-        if depth > MAX_EXPRESSION_DEPTH {
-            return Err(too_deep(0));
-        }
-        rewrite::restore(&mut written.tree, &stands);
-        if text.contains('.') {
-            rewrite::from_the_root(&mut written.tree, &mut Vec::new());
-        }
-        let metered = budget::metered(presence::whole_paths(scope::by_name(&written.tree)));
-        let source = source.to_owned();
-        let inner = Arc::new(Compiled { source, metered, written, depth });
-        Ok(Expression { inner, stands_in: None })
+        let compile = || Compiled::of(source, &text, &stands);
+        // `1+1+1+…` is as deep as it is long.
+        let compiled =
+            if joints <= MAX_JOINTS_HERE { compile() } else { on_own_stack(PARSER_STACK, compile) }?;
+        Ok(Expression { inner: Arc::new(compiled), stands_in: None })
     }
 
     /// The same, standing in `line 4`.
@@ -129,6 +118,14 @@ impl Expression {
             Some(place) => format!("`{text}` ({place})"),
             None => format!("`{text}`"),
         }
+    }
+
+    /// What is done with the tree, where there is room for it.
+    fn with_room<T: Send, E: Send + From<NoRoom>>(
+        &self,
+        work: impl FnOnce() -> Result<T, E> + Send,
+    ) -> Result<T, E> {
+        if self.inner.depth <= MAX_DEPTH_HERE { work() } else { on_own_stack(EVALUATION_STACK, work) }
     }
 
     pub fn source(&self) -> &str {
@@ -180,7 +177,7 @@ impl Expression {
             }
             read(outcome.map_err(CelError::from)?.as_ref())
         };
-        if self.inner.depth <= MAX_DEPTH_HERE { evaluate() } else { on_own_stack(EVALUATION_STACK, evaluate) }
+        self.with_room(evaluate)
     }
 
     /// What a plain path names, as it was written: numbers with their digits, keys in their order.
@@ -255,18 +252,24 @@ fn too_deep(offset: usize) -> CelSyntax {
     CelSyntax::too_large(message, offset)
 }
 
-/// The tree of a text, if it is one and not too deep.
-fn parse(text: &str, joints: usize, stands: &[rewrite::Stand]) -> Result<Program, CelSyntax> {
-    let parse = || {
-        let program = STANDARD.compile(text).map_err(|errors| CelSyntax::of(&errors, text, stands))?;
-        // A tree that is too deep is also taken apart here, where there is room for it.
-        if walk::depth(program.expression()) > MAX_EXPRESSION_DEPTH {
-            return Err(too_deep(0));
+impl Compiled {
+    fn of(source: &str, text: &str, stands: &[rewrite::Stand]) -> Result<Compiled, CelSyntax> {
+        let mut written = match plain::read(text) {
+            Some((tree, offsets)) => Written { tree, places: Offsets::Plain(offsets) },
+            None => {
+                let program =
+                    STANDARD.compile(text).map_err(|errors| CelSyntax::of(&errors, text, stands))?;
+                Written { tree: program.expression().clone(), places: Offsets::Program(program) }
+            }
+        };
+        rewrite::restore(&mut written.tree, stands);
+        if text.contains('.') {
+            rewrite::from_the_root(&mut written.tree, &mut Vec::new());
         }
-        Ok(program)
-    };
-    // `1+1+1+…` is as deep as it is long, to a parser.
-    if joints <= MAX_JOINTS_HERE { parse() } else { on_own_stack(PARSER_STACK, parse) }
+        let metered = budget::metered(presence::whole_paths(scope::by_name(&written.tree)));
+        let depth = walk::depth(&written.tree);
+        Ok(Compiled { source: source.to_owned(), metered, written, depth })
+    }
 }
 
 /// What cannot be started has not been answered.

@@ -296,10 +296,12 @@ pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) 
 }
 
 /// The known name that was probably meant, or all of them.
-pub(crate) fn meant<'k>(name: &str, known: impl IntoIterator<Item = &'k str> + Clone, none: &str) -> String {
+pub(crate) fn meant<'k>(name: &str, known: impl IntoIterator<Item = &'k str>, none: &str) -> String {
     /// More names than this are not read.
     const SHOWN: usize = 12;
-    if let Some(meant) = nearest(name, known.clone()) {
+    // What has no name is no answer, and neither is the name that was just refused.
+    let known = known.into_iter().filter(|known| !known.is_empty() && *known != name).collect::<Vec<_>>();
+    if let Some(meant) = nearest(name, known.iter().copied()) {
         return format!("did you mean `{}`?", quoted(meant));
     }
     let names: Vec<String> = known.into_iter().map(|name| format!("`{}`", quoted(name))).collect();

@@ -7,8 +7,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::fields::{
-    APPROVE, Field, ID_PATTERN, LOOP, LOOSE_ID_PATTERN, MAX_STEPS, Need, OBJECTS, OUTPUT_PATTERN, Object,
-    STEP, Takes,
+    APPROVE, EDITORS, Field, ID_PATTERN, LOOP, LOOSE_ID_PATTERN, MAX_STEPS, Need, OBJECTS, OUTPUT_PATTERN,
+    Object, STEP, Takes,
 };
 
 /// Of the format, not of tenon.
@@ -18,6 +18,8 @@ const DURATION: &str = "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$";
 const NO_TIME: &str = "^(0+h)?(0+m)?(0+s)?$";
 /// Something other than blanks.
 const NOT_BLANK: &str = r"\S";
+/// The same, or nothing at all: that is a field left out.
+const WORD: &str = r"^$|\S";
 /// Steps of loops: other ids, longer texts, no loops.
 const INNER_STEP: &str = "inner_step";
 
@@ -55,8 +57,10 @@ pub(crate) fn schema_of(detail: Detail) -> Value {
 }
 
 fn object_schema(object: &Object, detail: Detail) -> Value {
+    // Who writes a document for a run needs no editor.
+    let fields = object.fields.iter().filter(|field| detail == Detail::All || field.name != EDITORS);
     let properties: Map<String, Value> =
-        object.fields.iter().map(|field| (field.name.to_owned(), field_schema(field, detail))).collect();
+        fields.map(|field| (field.name.to_owned(), field_schema(field, detail))).collect();
     let required: Vec<&str> =
         object.fields.iter().filter(|field| field.need == Need::Required).map(|field| field.name).collect();
     let mut schema = json!({"type": "object", "additionalProperties": false, "properties": properties});
@@ -95,31 +99,36 @@ fn inner_step(detail: Detail) -> Value {
 }
 
 fn is_given(field: &str) -> Value {
-    json!({"required": [field], "properties": {field: {"not": {"type": "null"}}}})
+    json!({"required": [field], "properties": {field: {"not": {"enum": [null, ""]}}}})
+}
+
+/// Left out, or as good as that.
+fn no_word() -> Value {
+    json!({"maxLength": 0, "type": ["string", "null"]})
 }
 
 /// An included workflow brings its own of these.
 fn alone_with_include(step: &mut Value) {
     step["if"] = is_given("include");
     step["then"] = json!({"properties": {
-        "agent": {"type": "null"},
+        "agent": no_word(),
         "instructions": {"maxLength": 0},
         "loop": {"type": "null"},
         "condition": {"type": "null"},
         "contextFiles": {"maxItems": 0},
-        "model": {"type": "null"},
+        "model": no_word(),
     }});
 }
 
 /// A person who is asked needs none of these.
 fn alone_with_approve(step: &mut Value) {
     step["allOf"] = json!([{"if": is_given("approve"), "then": {"properties": {
-        "agent": {"type": "null"},
+        "agent": no_word(),
         "instructions": {"maxLength": 0},
         "loop": {"type": "null"},
-        "include": {"type": "null"},
+        "include": no_word(),
         "contextFiles": {"maxItems": 0},
-        "model": {"type": "null"},
+        "model": no_word(),
         "timeout": {"pattern": NO_TIME},
         "retries": {"maximum": 0},
         "maxRetries": {"type": "null"},
@@ -144,7 +153,7 @@ fn items_or_repeat(it: &mut Value) {
     it["then"] = json!({"properties": {
         "maxIterations": {"type": "null"},
         "until": {"type": "null"},
-        "untilAgent": {"type": "null"},
+        "untilAgent": no_word(),
         "delay": {"pattern": NO_TIME},
     }});
     it["else"] = is_given("maxIterations");
@@ -183,7 +192,7 @@ fn takes_schema(field: &Field) -> Value {
     match field.takes {
         Takes::Text if field.need == Need::Required => json!({"type": "string", "minLength": 1}),
         Takes::Text => json!({"type": "string"}),
-        Takes::Word => json!({"type": "string", "pattern": NOT_BLANK}),
+        Takes::Word => json!({"type": "string", "pattern": WORD}),
         Takes::ShortText(most) => json!({"type": "string", "maxLength": most}),
         Takes::Name(pattern) => json!({"type": "string", "pattern": pattern}),
         Takes::Duration => json!({"type": "string", "minLength": 2, "pattern": DURATION}),

@@ -30,7 +30,7 @@ pub enum Need {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Takes {
     Text,
-    /// Text that is not blank.
+    /// A name or a path; empty is left out.
     Word,
     /// Text of at most this many bytes.
     ShortText(usize),
@@ -97,6 +97,9 @@ pub const MAX_COUNT: u64 = 1_000_000;
 const MAX_TOKENS: u64 = 1_000_000_000_000;
 const MAX_USD: f64 = 1_000_000.0;
 
+/// By which a JSON document names its schema.
+pub const EDITORS: &str = "$schema";
+
 const fn field(
     name: &'static str,
     takes: Takes,
@@ -122,6 +125,13 @@ pub static WORKFLOW: Object = Object {
         field("options", Takes::Object(&OPTIONS), Optional, "", "How the whole runs"),
         field("budget", Takes::Object(&BUDGET), Optional, "", "What a whole run may spend"),
         field("prices", Map(&PRICE), Optional, "", "Prices of models, where the built-in ones do not hold"),
+        field(
+            EDITORS,
+            Text,
+            Optional,
+            "",
+            "Where editors find the schema of documents; means nothing to a run",
+        ),
     ],
 };
 

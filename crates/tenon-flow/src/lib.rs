@@ -26,6 +26,7 @@ mod drive;
 mod duration;
 mod earlier;
 mod event;
+mod exact_json;
 mod fields;
 mod goal;
 mod goal_log;

@@ -11,6 +11,7 @@ mod yaml_words;
 use serde_json::{Map, Number, Value};
 
 use crate::document::Place;
+use crate::exact_json;
 
 /// Values of a whole document, aliases counted each time they are used. A document of a hundred steps has about a
 /// thousand.
@@ -213,10 +214,10 @@ fn resolve_plain(text: &str) -> Scalar<'_> {
     {
         spelled.insert(dot + 1, '0');
     }
-    match serde_json::from_str::<Number>(&spelled) {
-        Ok(number) => Scalar::Number(number),
+    match exact_json::read(&spelled) {
+        Some(Value::Number(number)) => Scalar::Number(number),
         // `00.5` and its kind.
-        Err(_) => Scalar::Ambiguous,
+        _ => Scalar::Ambiguous,
     }
 }
 

@@ -12,11 +12,13 @@ use crate::document::{
     AgentSpec, Approval, Document, Items, Loop, ModelPrice, OnDeny, OnStepFailure, OnTimeout, Options,
     OutputMode, Places, RunBudget, Scheduler, Step, ToolChoice, VERSION, Workflow,
 };
-use crate::fields::{AGENT, APPROVE, BUDGET, LOOP, MAX_FILE_BYTES, OPTIONS, PRICE, STEP, WORKFLOW};
+use crate::fields::{
+    AGENT, APPROVE, BUDGET, EDITORS, LOOP, MAX_COUNT, MAX_FILE_BYTES, OPTIONS, PRICE, STEP, WORKFLOW,
+};
 use crate::node::{self, FaultKind, Format, Kind, Node, Scalar};
 use crate::validate::validate;
 use crate::{Diagnostic, Place, approval, unicode};
-pub(crate) use reader::{A_QUESTION, join};
+pub(crate) use reader::{A_QUESTION, join, name_of};
 use reader::{Fields, Reader};
 
 /// The document, or everything that is wrong with it. `file` is only named, never opened; a name that ends in
@@ -98,6 +100,8 @@ fn read_workflow(reader: &mut Reader<'_>, root: &Node) -> Option<Workflow> {
         reader.problems.warning(Code::UnicodeUnsafe, fields.place("name"), message, hint);
     }
     let description = reader.clean_text(&fields, "description").unwrap_or_default();
+    // Only whether it is text: who opens the document in an editor needs it, a run does not.
+    reader.text(&fields, EDITORS);
     let version = read_version(reader, &fields);
     Some(Workflow {
         name,
@@ -337,14 +341,18 @@ fn read_budget(reader: &mut Reader<'_>, pointer: &str, node: &Node) -> RunBudget
             None
         }
     });
-    let max_turns = reader.count(&fields, "maxTurns", Code::Validation).and_then(|count| match count {
-        0 => {
-            let hint = "write 1 or more, or leave it out for no limit";
-            let place = fields.place("maxTurns");
-            reader.problems.error(Code::Validation, place, "maxTurns must be positive", hint);
+    let max_turns = reader.integer(&fields, "maxTurns").and_then(|count| match u32::try_from(count) {
+        Ok(count) if count > 0 && u64::from(count) <= MAX_COUNT => Some(count),
+        read => {
+            let (message, hint) = match read {
+                Err(_) | Ok(0) if count <= 0 => {
+                    ("maxTurns must be positive".to_owned(), "write 1 or more, or leave it out for no limit")
+                }
+                _ => (format!("maxTurns must be at most {MAX_COUNT}, got {count}"), "write a smaller number"),
+            };
+            reader.problems.error(Code::Validation, fields.place("maxTurns"), message, hint);
             None
         }
-        count => Some(count),
     });
     RunBudget { max_usd: reader.number(&fields, "maxUsd"), max_tokens, max_turns }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tenon_core::{Cost, ErrorClass, Outcome, RawJson, Usage, Used};
 
-use crate::{Coordinated, Question};
+use crate::{Coordinated, Question, exact_json};
 
 /// A JSON value as its text, shared: numbers and keys stay as the model wrote them, and a thousand items that see
 /// the same upstream result do not copy it.
@@ -39,9 +39,10 @@ impl JsonText {
         serde_json::from_str(self.as_str())
     }
 
+    /// Numbers stay as they are written.
     pub fn to_value(&self) -> Value {
         // A `RawValue` is valid JSON, so this is the value and never the fallback.
-        serde_json::from_str(self.as_str()).unwrap_or(Value::Null)
+        exact_json::read(self.as_str()).unwrap_or(Value::Null)
     }
 }
 

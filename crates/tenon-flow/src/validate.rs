@@ -12,7 +12,7 @@ use crate::diagnostic::{Code, Problems, meant, quoted};
 use crate::document::{Approval, Items, Loop, OnTimeout, Places, Step, Workflow};
 use crate::fields::{ID_PATTERN, LOOSE_ID_PATTERN, MAX_STEPS, OUTPUT_PATTERN};
 use crate::isolation::{Isolation, WORKTREE};
-use crate::parse::{A_QUESTION, join};
+use crate::parse::{A_QUESTION, join, name_of};
 use crate::topology;
 
 /// What [`ID_PATTERN`] lets a name have.
@@ -42,7 +42,7 @@ pub(crate) fn validate(workflow: &Workflow, places: &Places, problems: &mut Prob
         if !fits(&OUTPUT, name) {
             let message = format!("the output `{}` must match {OUTPUT_PATTERN}", quoted(name));
             let hint = "begin with a letter or `_`; then letters, digits, `_` and `-`, 64 in all";
-            check.error(Code::Validation, &join("/outputs", name), message, hint);
+            check.error(Code::Validation, &name_of(&join("/outputs", name)), message, hint);
         }
     }
 }
@@ -185,15 +185,15 @@ impl Check<'_, '_> {
         if let Some(approval) = &step.approve {
             self.approval(step, approval, pointer);
         }
-        match (&step.repeat, level) {
-            (Some(_), Level::InLoop) => {
-                let message = format!("inner step `{}` has a nested loop (prohibited)", quoted(&step.id));
-                let hint = "put the inner loop into a workflow of its own and `include` it";
-                self.error(Code::NestedLoopProhibited, &join(pointer, "loop"), message, hint);
-            }
-            (Some(repeat), Level::Top) => self.repeat(repeat, &join(pointer, "loop")),
-            (None, _) => {}
+        let Some(repeat) = &step.repeat else { return };
+        let at = join(pointer, "loop");
+        if level == Level::InLoop {
+            let message = format!("inner step `{}` has a nested loop (prohibited)", quoted(&step.id));
+            let hint = "put the inner loop into a workflow of its own and `include` it";
+            self.error(Code::NestedLoopProhibited, &at, message, hint);
         }
+        // What is wrong inside is wrong wherever the loop goes.
+        self.repeat(repeat, &at);
     }
 
     fn agent_exists(&mut self, code: Code, pointer: &str, agent: &str, words: &str) {
@@ -301,9 +301,11 @@ impl Check<'_, '_> {
             }
             None => {}
         }
-        // Beside `forEach` it has to go, whatever it names.
-        if let (Some(judge), None) = (&repeat.until_agent, &repeat.for_each) {
-            self.judge(judge, &join(pointer, "untilAgent"));
+        match (&repeat.until_agent, &repeat.for_each) {
+            (Some(judge), None) => self.judge(judge, &join(pointer, "untilAgent")),
+            // Beside `forEach` it has to go, whatever it submits; a name that leads nowhere is told all the same.
+            (Some(judge), Some(_)) => self.judge_exists(judge, &join(pointer, "untilAgent")),
+            (None, _) => {}
         }
         self.hidden(&repeat.steps, pointer);
         self.steps(&repeat.steps, pointer, Level::InLoop);
@@ -330,10 +332,14 @@ impl Check<'_, '_> {
         self.places.has(&join(pointer, field))
     }
 
+    fn judge_exists(&mut self, judge: &str, pointer: &str) {
+        self.agent_exists(Code::UntilagentBadRef, pointer, judge, "untilAgent references unknown agent");
+    }
+
     /// A judge says whether the loop is done, so its result must be able to.
     fn judge(&mut self, judge: &str, pointer: &str) {
         let Some(agent) = self.workflow.agents.get(judge) else {
-            self.agent_exists(Code::UntilagentBadRef, pointer, judge, "untilAgent references unknown agent");
+            self.judge_exists(judge, pointer);
             return;
         };
         let missing = match &agent.result_schema {

@@ -26,6 +26,8 @@ mod engine;
 mod every_code;
 #[path = "all/every_order.rs"]
 mod every_order;
+#[path = "all/exact_numbers.rs"]
+mod exact_numbers;
 #[path = "all/execution_page.rs"]
 mod execution_page;
 #[path = "all/expression_checks.rs"]
@@ -40,6 +42,8 @@ mod fixtures;
 mod format;
 #[path = "all/graphs.rs"]
 mod graphs;
+#[path = "all/hyphens.rs"]
+mod hyphens;
 #[path = "all/in_memory.rs"]
 mod in_memory;
 #[path = "all/includes.rs"]
@@ -56,6 +60,8 @@ mod loading;
 mod loops;
 #[path = "all/newcomers.rs"]
 mod newcomers;
+#[path = "all/one_pass.rs"]
+mod one_pass;
 #[path = "all/page.rs"]
 mod page;
 #[path = "all/reference_page.rs"]

@@ -42,6 +42,10 @@ outputs:
         ),
         (&["--input", "topic"], "`--input topic` is not `NAME=VALUE`"),
         (&["--inputs", "[]"], "`--inputs` is not a JSON object"),
+        (
+            &["--inputs", r#"{"topic":"x","topic":"y"}"#],
+            "`--inputs`: the property `topic` is there twice at line 1 column 14",
+        ),
     ];
     for (flags, message) in table {
         let server = Server::start([]);

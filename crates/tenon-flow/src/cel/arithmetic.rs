@@ -8,6 +8,8 @@ use cel::common::types::{CelDouble, CelInt, CelMap, CelUInt};
 use cel::common::value::{CowVal, Val};
 use cel::{ExecutionError, FunctionContext};
 
+use super::written_number::calculable;
+
 /// What stands for an operator in a tree that is evaluated; no such name can be written.
 pub(super) fn stand_in(operator: &str) -> Option<&'static str> {
     STAND_INS.iter().find(|(_, known)| *known == operator).map(|(name, _)| *name)
@@ -28,6 +30,7 @@ pub(super) fn calculate<'c, 'v>(
     let (Some(right), Some(left)) = (call.args.pop(), call.args.pop()) else {
         return Err(ExecutionError::missing_argument_or_target());
     };
+    let (left, right) = (calculable(left, operator)?, calculable(right, operator)?);
     let (left, right) = match (number(left.as_ref()), number(right.as_ref())) {
         (Number::Fraction, Number::Whole(number)) => (left, CowVal::owned(CelDouble::from(number))),
         (Number::Whole(number), Number::Fraction) => (CowVal::owned(CelDouble::from(number)), right),

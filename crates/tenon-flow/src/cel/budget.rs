@@ -15,7 +15,8 @@ use cel::common::value::{CowVal, Val};
 use cel::{Context, ExecutionError, FunctionContext};
 use regex::{Regex, RegexBuilder};
 
-use super::{STANDARD, Scope, arithmetic, convert, presence};
+use super::written_number::{WrittenNumber, plain};
+use super::{STANDARD, Scope, arithmetic, compare, convert, presence};
 
 /// A unit is a value looked at or [`BYTES_PER_UNIT`] bytes of text. Going through a thousand results of a few pages
 /// each takes less than a tenth of this, and all of it takes well under a second.
@@ -29,9 +30,12 @@ const PATTERN_COST: u64 = 25_000;
 const MAX_PATTERN_BYTES: usize = 256 * 1024;
 
 const SPEND: &str = "@spend";
+/// The same for what a function takes: a number as it was written becomes one of CEL's own.
+const ARGUMENT: &str = "@argument";
 const RANGE: &str = "@range";
 const MATCHES: &str = "@matches";
 const UTC: &str = "@utc";
+const STRING: &str = "@string";
 
 /// What one evaluation has spent.
 #[derive(Clone, Default)]
@@ -80,6 +84,8 @@ fn size(value: &dyn Val, limit: u64) -> u64 {
         total += 1;
         if let Some(text) = value.downcast_ref::<CelString>() {
             total += text.inner().len() as u64 / BYTES_PER_UNIT;
+        } else if let Some(number) = value.downcast_ref::<WrittenNumber>() {
+            total += number.text().len() as u64 / BYTES_PER_UNIT;
         } else if let Some(bytes) = value.downcast_ref::<CelBytes>() {
             total += bytes.inner().len() as u64 / BYTES_PER_UNIT;
         } else if let Some(list) = value.downcast_ref::<CelList>() {
@@ -103,11 +109,17 @@ pub(super) fn context<'v>(scope: &'v Scope, meter: &Meter) -> Context<'v, 'v> {
     context.set_variable_resolver(scope);
     // Names with `@` cannot be written, so none of these can be taken.
     let _ = context.add_function(SPEND, spend(meter.clone()));
+    let _ = context.add_function(ARGUMENT, argument(meter.clone()));
     let _ = context.add_function(RANGE, range(meter.clone()));
     let _ = context.add_function(MATCHES, matches(meter.clone()));
     for (name, operator) in arithmetic::STAND_INS {
         let _ = context.add_function(name, calculate(operator, meter.clone()));
     }
+    for (name, operator) in compare::STAND_INS {
+        let _ = context.add_function(name, compared(operator, meter.clone()));
+    }
+    let string: Function = Box::new(string);
+    let _ = context.add_function(STRING, string);
     let utc: Function = Box::new(utc);
     let _ = context.add_function(UTC, utc);
     let has: Function = Box::new(presence::has);
@@ -125,6 +137,37 @@ fn spend(meter: Meter) -> Function {
         meter.spend_on(value.as_ref())?;
         Ok(value)
     })
+}
+
+fn argument(meter: Meter) -> Function {
+    Box::new(move |call| {
+        let value = call.args.pop().ok_or_else(ExecutionError::missing_argument_or_target)?;
+        meter.spend_on(value.as_ref())?;
+        Ok(plain(value))
+    })
+}
+
+fn compared(operator: &'static str, meter: Meter) -> Function {
+    Box::new(move |call| {
+        for value in &call.args {
+            meter.spend_on(value.as_ref())?;
+        }
+        compare::compare(operator, call)
+    })
+}
+
+/// `string(…)`: of a number that was written, what was written.
+fn string<'c, 'v>(call: &mut FunctionContext<'c, 'v>) -> Answer<'c, 'v> {
+    if let Some(written) = call.args.first().and_then(|value| value.downcast_ref::<WrittenNumber>()) {
+        return Ok(CowVal::owned(CelString::from(written.text().to_owned())));
+    }
+    match STANDARD.find_overload("string", &call.args) {
+        Some(string) => string(std::mem::take(&mut call.args)),
+        None => {
+            let types = call.args.iter().map(|value| value.get_type().name().to_owned()).collect();
+            Err(ExecutionError::no_such_overload("string", types))
+        }
+    }
 }
 
 fn calculate(operator: &'static str, meter: Meter) -> Function {
@@ -195,6 +238,7 @@ fn meter(node: &mut IdedExpr) {
         Expr::Map(map) => {
             for entry in &mut map.entries {
                 if let EntryExpr::MapEntry(entry) = &mut entry.expr {
+                    count_as(&mut entry.key, ARGUMENT);
                     count(&mut entry.value);
                 }
             }
@@ -211,19 +255,28 @@ fn meter_call(call: &mut CallExpr) {
         | operators::LOGICAL_OR
         | operators::LOGICAL_NOT
         | operators::NOT_STRICTLY_FALSE
-        | operators::INDEX
         | presence::HAS
         | SPEND => {}
+        operators::INDEX => call.args.iter_mut().skip(1).for_each(|key| count_as(key, ARGUMENT)),
+        // What passes through these stays as it was written.
+        operators::NEGATE | "dyn" | "type" => call.args.iter_mut().for_each(count),
+        "string" if call.target.is_none() => {
+            call.args.iter_mut().for_each(count);
+            call.func_name = STRING.to_owned();
+        }
         "matches" if call.args.len() + usize::from(call.target.is_some()) == 2 => {
             if let Some(target) = call.target.take() {
                 call.args.insert(0, *target);
             }
             call.func_name = MATCHES.to_owned();
         }
-        name => match arithmetic::stand_in(name) {
+        name => match arithmetic::stand_in(name).or_else(|| compare::stand_in(name)) {
             // It counts what it is given.
             Some(name) => call.func_name = name.to_owned(),
-            None => call.target.as_deref_mut().into_iter().chain(&mut call.args).for_each(count),
+            None => {
+                let arguments = call.target.as_deref_mut().into_iter().chain(&mut call.args);
+                arguments.for_each(|argument| count_as(argument, ARGUMENT));
+            }
         },
     }
 }
@@ -276,8 +329,12 @@ fn is_name(node: &IdedExpr, name: &str) -> bool {
 }
 
 fn count(node: &mut IdedExpr) {
+    count_as(node, SPEND);
+}
+
+fn count_as(node: &mut IdedExpr, function: &str) {
     if !matches!(node.expr, Expr::Literal(_)) {
-        wrap(node, SPEND);
+        wrap(node, function);
     }
 }
 

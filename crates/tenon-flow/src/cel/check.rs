@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
 use serde_json::Value;
 
-use super::Expression;
 use super::kinds::Kinds;
 use super::scope::VARIABLES;
 use super::shape::{Absent, Described, Shape, element, literal_kind, status};
+use super::{CelSyntax, Expression};
 use crate::diagnostic::{Code, Severity, meant, nearest, quoted};
 
 /// What the steps around an expression give.
@@ -127,6 +127,17 @@ const LONG_TYPES: [&str; 2] = ["google.protobuf.Timestamp", "google.protobuf.Dur
 
 impl Expression {
     pub(crate) fn check<'a>(&self, known: &Known<'a>, wanted: Wanted) -> Checked<'a> {
+        match self.with_room(|| Ok::<_, CelSyntax>(self.checked(known, wanted))) {
+            Ok(checked) => checked,
+            Err(error) => {
+                let (code, severity) = (Code::TooLarge, Severity::Error);
+                let finding = Finding { code, severity, message: error.message, hint: error.hint, offset: 0 };
+                Checked { findings: vec![finding], steps: Vec::new(), gives: Shape::Anything }
+            }
+        }
+    }
+
+    fn checked<'a>(&self, known: &Known<'a>, wanted: Wanted) -> Checked<'a> {
         let mut check = Check {
             expression: self,
             known,

@@ -1,4 +1,4 @@
-//! JSON into CEL and back. An integer stays an integer, in both directions.
+//! JSON into CEL and back. An integer stays an integer, in both directions, and every other number what was written.
 
 use std::collections::HashMap;
 
@@ -10,6 +10,7 @@ use cel::common::value::{CowVal, Val};
 use cel::{ExecutionError, Value as CelValue};
 use serde_json::{Map, Number, Value};
 
+use super::written_number::{TOO_BIG, WrittenNumber};
 use super::{CelError, STANDARD};
 
 /// Messages quote values; a value can be a book.
@@ -36,13 +37,12 @@ pub(super) fn map(entries: impl Iterator<Item = (String, Box<dyn Val>)>) -> Box<
 }
 
 fn number_to_cel(number: &Number) -> Box<dyn Val> {
-    if let Some(whole) = number.as_i64() {
-        return Box::new(CelInt::from(whole));
+    // To a machine word `-0` is 0.
+    match (number.as_i64(), number.as_u64()) {
+        (Some(whole), _) if number.as_str() != "-0" => Box::new(CelInt::from(whole)),
+        (None, Some(whole)) => Box::new(CelUInt::from(whole)),
+        _ => Box::new(WrittenNumber::new(number.clone())),
     }
-    if let Some(whole) = number.as_u64() {
-        return Box::new(CelUInt::from(whole));
-    }
-    Box::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN)))
 }
 
 pub(super) fn to_json(value: &dyn Val) -> Result<Value, CelError> {
@@ -54,6 +54,9 @@ pub(super) fn to_json(value: &dyn Val) -> Result<Value, CelError> {
     }
     if let Some(whole) = value.downcast_ref::<CelUInt>() {
         return Ok(Value::Number((*whole.inner()).into()));
+    }
+    if let Some(written) = value.downcast_ref::<WrittenNumber>() {
+        return Ok(Value::Number(written.number().clone()));
     }
     if let Some(number) = value.downcast_ref::<CelDouble>() {
         let number = *number.inner();
@@ -134,6 +137,7 @@ pub(super) fn message(error: &ExecutionError) -> String {
         ExecutionError::DuplicateKey(_) => "a key appears twice".to_owned(),
         ExecutionError::UndeclaredReference(name) => format!("undeclared reference to `{name}`"),
         ExecutionError::UnexpectedType { got, want } => format!("got {}, want {want}", cut(got)),
+        ExecutionError::FunctionError { message, .. } if message == TOO_BIG => message.clone(),
         other => other.to_string(),
     }
 }

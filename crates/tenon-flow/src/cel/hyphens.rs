@@ -22,7 +22,11 @@ impl<'a> Check<'_, 'a> {
         let is_step = matches!(operand, Shape::Steps);
         let Some(name) = self.meant_by(written, operand, field) else { return false };
         let name = name.to_owned();
-        if is_step {
+        if is_step && self.known.steps.contains_key(name.as_str()) {
+            let message = format!("here `{}` is a subtraction", quoted(&name));
+            let hint = format!("write `steps[\"{}\"]`", quoted(&name));
+            self.error(Code::CelUnknownStep, node, message, hint);
+        } else if is_step {
             let message = format!("there is no step `{}` here", quoted(&name));
             let hint = self.step_meant(&name);
             self.error(Code::CelUnknownStep, node, message, hint);

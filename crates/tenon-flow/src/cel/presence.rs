@@ -9,6 +9,7 @@ use cel::common::value::{CowVal, Val};
 use cel::{ExecutionError, FunctionContext};
 
 use super::scope::{MAYBE_STEP_PREFIX, STEP_PREFIX};
+use super::written_number::plain;
 
 pub(super) const HAS: &str = "@has";
 
@@ -72,6 +73,7 @@ fn is_there(value: &dyn Val, keys: &[CowVal<'_, '_>]) -> Result<bool, ExecutionE
     if value.get_type().name() == "null_type" {
         return Ok(false);
     }
+    let key = plain(CowVal::Borrowed(key.as_ref()));
     match value.as_indexer().ok_or_else(unfit)?.get(key.as_ref()) {
         Ok(found) => is_there(found.as_ref(), rest),
         Err(ExecutionError::NoSuchKey(_) | ExecutionError::IndexOutOfBounds(_)) => Ok(false),

@@ -6,12 +6,9 @@
 
 use cel::common::ast::{Expr, IdedExpr};
 
-use super::walk;
+use super::{MAX_EXPRESSION_DEPTH, walk};
 
-/// The parser takes a few stack frames and some time per level; people stop well below this.
-const MAX_BRACKETS: usize = 32;
-
-const PREFIX: &str = "steps.";
+const STEPS: &str = "steps";
 /// What a name may have in it, in the order of digits.
 const DIGITS: &[u8; 63] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
 
@@ -56,15 +53,17 @@ fn rewrite_code(
 ) {
     let mut at = range.start;
     let mut rest = &source[range];
-    while let Some(found) = rest.find(PREFIX) {
+    while let Some(found) = rest.find(STEPS) {
         let before = &source[..at + found];
-        let (head, tail) = rest.split_at(found + PREFIX.len());
+        let (head, tail) = rest.split_at(found + STEPS.len());
         text.push_str(head);
         at += head.len();
         rest = tail;
-        if is_of_something(before) {
-            continue;
-        }
+        let Some(to_field) = to_field(before, tail) else { continue };
+        let (head, tail) = rest.split_at(to_field);
+        text.push_str(head);
+        at += head.len();
+        rest = tail;
         let is_here = |id: &&&str| {
             let after = tail.strip_prefix(**id);
             after.is_some_and(|after| !after.starts_with(|c: char| is_word(c) || c == '-'))
@@ -78,6 +77,35 @@ fn rewrite_code(
         rest = &tail[id.len()..];
     }
     text.push_str(rest);
+}
+
+/// How far it is from behind `steps` to the field that is asked of it: `steps.x`, `steps\n  .x`, `(steps).x`.
+fn to_field(before: &str, after: &str) -> Option<usize> {
+    let mut rest = after.trim_start();
+    if is_of_something(before) || after.starts_with(is_word) {
+        return None;
+    }
+    // A dot is where names begin.
+    let mut before = before.trim_end().strip_suffix('.').unwrap_or(before);
+    // Brackets around the name alone change nothing.
+    while let Some(behind) = rest.strip_prefix(')') {
+        before = before.trim_end().strip_suffix('(')?;
+        // Those of a call hold its argument.
+        if before.trim_end().ends_with(is_word) && !ends_in_operator(before) {
+            return None;
+        }
+        rest = behind.trim_start();
+    }
+    let rest = rest.strip_prefix('.')?.trim_start();
+    Some(after.len() - rest.len())
+}
+
+/// `x in (steps)`, where the word before a bracket calls nothing.
+fn ends_in_operator(before: &str) -> bool {
+    before
+        .trim_end()
+        .strip_suffix("in")
+        .is_some_and(|before| !before.ends_with(|c: char| is_word(c) || c == '.'))
 }
 
 /// `my.steps.x` and `mysteps.x` are other things; a dot with nothing before it is only where names begin.
@@ -290,7 +318,7 @@ pub(super) fn shallow(source: &str) -> Result<(), usize> {
                 c if c.is_whitespace() => {}
                 _ => prefixes = 0,
             }
-            if open > MAX_BRACKETS || prefixes > MAX_BRACKETS {
+            if open > MAX_EXPRESSION_DEPTH || prefixes > MAX_EXPRESSION_DEPTH {
                 return Err(at + offset);
             }
         }

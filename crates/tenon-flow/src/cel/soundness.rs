@@ -10,8 +10,22 @@ use serde_json::{Map, Value, json};
 
 use super::{Expression, Known, KnownStep, Scope, StepView, Wanted};
 use crate::diagnostic::{Code, Severity};
+use crate::exact_json;
 
 const FIELDS: [&str; 5] = ["f0", "f1", "f2", "f3", "f4"];
+/// Integers that are not what a machine word makes of them.
+const BIG: [&str; 8] = [
+    "18446744073709551615",
+    "18446744073709551616",
+    "-9223372036854775809",
+    "123456789012345678901234567890",
+    "9007199254740993",
+    "1E5",
+    "-0",
+    "3.00",
+];
+/// Numbers that a fraction of the machine would write differently.
+const ODD: [&str; 7] = ["1.10", "0.10", "1E400", "-1e400", "1E-7", "123456789012345678901234567890", "2.0"];
 /// Values tried for each expression.
 const VALUES: usize = 12;
 
@@ -79,6 +93,18 @@ fn fitting(dice: &mut Dice, schema: &Value) -> Value {
     };
     let edge =
         |keyword: &str, otherwise: i64| schema.get(keyword).and_then(Value::as_i64).unwrap_or(otherwise);
+    let is_open = |keywords: &[&str]| keywords.iter().all(|keyword| schema.get(keyword).is_none());
+    // What no machine word holds, or what is written in another way.
+    if dice.roll(4) == 0 {
+        let odd: &[&str] = match of_type.as_str() {
+            "integer" if is_open(&["minimum", "maximum", "multipleOf"]) => &BIG,
+            "number" if is_open(&["exclusiveMinimum", "exclusiveMaximum"]) => &ODD,
+            _ => &[],
+        };
+        if !odd.is_empty() {
+            return exact_json::read(dice.of(odd)).unwrap();
+        }
+    }
     match of_type.as_str() {
         "boolean" => json!(dice.roll(2) == 1),
         "integer" => {
@@ -144,6 +170,10 @@ fn literal(dice: &mut Dice) -> String {
         "7",
         "11",
         "2u",
+        "18446744073709551615u",
+        "9223372036854775807",
+        "1e30",
+        "1.10",
         "0.5",
         "2.0",
         "'a'",
@@ -303,6 +333,33 @@ fn given(text: &str, result: Option<Value>) -> Option<Value> {
     expression.evaluate_value(&Scope::new().with_step("s", step)).ok()
 }
 
+/// What hands a value on, or takes it out of where it was put.
+fn passed_on(dice: &mut Dice, depth: usize) -> String {
+    let inner = if depth == 0 { "steps.s.result.f0".to_owned() } else { passed_on(dice, depth - 1) };
+    let ways = [
+        format!("[1, {inner}][1]"),
+        format!("{{'a': {inner}}}.a"),
+        format!("{{'a': {inner}}}['a']"),
+        format!("[{inner}].filter(x, true)[0]"),
+        format!("[{inner}].map(x, x)[0]"),
+        format!("[1].map(x, {inner})[0]"),
+        format!("(true ? {inner} : 0)"),
+        format!("(false ? 0 : {inner})"),
+        format!("([0] + [{inner}])[1]"),
+        format!("dyn({inner})"),
+        format!("(-(-({inner})))"),
+        format!("({inner})"),
+    ];
+    dice.of(&ways)
+}
+
+/// Whole numbers around every edge, and their order.
+fn whole(dice: &mut Dice) -> i128 {
+    const EDGES: [i128; 6] = [0, 1 << 53, 1 << 63, 1 << 64, 1 << 65, 1 << 100];
+    let number = dice.of(&EDGES) + dice.roll(5) as i128 - 2;
+    if dice.roll(2) == 0 { number } else { -number }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: tenon_testkit::cases(512), failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -363,6 +420,53 @@ proptest! {
                 prop_assert!(outcome != Some(json!(true)), "{text}\n{never:?}\n{schema}\n{value}");
             }
             prop_assert!(given(&text, None) != Some(json!(true)), "{text}\n{never:?} of null");
+        }
+    }
+
+    #[test]
+    fn what_passes_through_keeps_its_text(seed: u64) {
+        let mut dice = Dice(seed);
+        let written = dice.of(&[&BIG[..], &ODD[..]].concat());
+        let result = exact_json::read(&format!("{{\"f0\":{written}}}")).unwrap();
+        let depth = dice.roll(3);
+        let text = passed_on(&mut dice, depth);
+        // An unsigned number cannot be negated, which is an error and no other number.
+        let is_refused = written == "18446744073709551615" && text.contains('-');
+        let given_back = given(&text, Some(result.clone())).map(|value| value.to_string());
+        if !is_refused {
+            // Zero has no sign once it was negated.
+            let expected = if written == "-0" && text.contains('-') { "0" } else { written };
+            prop_assert_eq!(given_back.as_deref(), Some(expected), "{}", text);
+        }
+        prop_assert_eq!(given(&format!("string(dyn(steps.s.result.f0))"), Some(result)), Some(json!(written)));
+    }
+
+    #[test]
+    fn integers_are_compared_by_every_digit(seed: u64) {
+        let mut dice = Dice(seed);
+        let (left, right) = (whole(&mut dice), whole(&mut dice));
+        let result = exact_json::read(&format!("{{\"a\":{left},\"b\":{right}}}")).unwrap();
+        for (sign, holds) in [
+            ("==", left == right), ("!=", left != right), ("<", left < right),
+            ("<=", left <= right), (">", left > right), (">=", left >= right),
+        ] {
+            let text = format!("steps.s.result.a {sign} steps.s.result.b");
+            prop_assert_eq!(given(&text, Some(result.clone())), Some(json!(holds)), "{} {} {}", left, sign, right);
+        }
+        for text in [
+            "[steps.s.result.a] == [steps.s.result.b]",
+            "{'x': [steps.s.result.a]} == {'x': [steps.s.result.b]}",
+            "steps.s.result.a in [0.5, steps.s.result.b]",
+            "[steps.s.result.b].exists(x, x == steps.s.result.a)",
+        ] {
+            prop_assert_eq!(given(text, Some(result.clone())), Some(json!(left == right)), "{} {} {}", text, left, right);
+        }
+        // Calculated with, they are right or refused.
+        for (sign, exact) in [("+", left.checked_add(right)), ("-", left.checked_sub(right)), ("*", left.checked_mul(right))] {
+            let text = format!("steps.s.result.a {sign} steps.s.result.b");
+            if let Some(value) = given(&text, Some(result.clone())) {
+                prop_assert_eq!(Some(value.to_string()), exact.map(|exact| exact.to_string()), "{} {} {}", left, sign, right);
+            }
         }
     }
 }

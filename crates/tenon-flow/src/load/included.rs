@@ -1,6 +1,7 @@
 //! The workflows that a document includes: loaded, and fit to be included by it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::checks::{Check, each_step};
@@ -9,6 +10,7 @@ use crate::MAX_INCLUDE_DEPTH;
 use crate::diagnostic::{Code, Severity, nearest, quoted};
 use crate::document::{Place, Workflow};
 use crate::parse::{self, join};
+use crate::pinned::Files;
 use crate::references::RefError;
 
 /// The workflows that steps include, by the pointer of the step; those that can be used.
@@ -20,15 +22,34 @@ impl Check<'_> {
         let mut included = BTreeMap::new();
         for (pointer, step) in each_step(workflow) {
             let Some(name) = &step.include else { continue };
-            // A step that does something else as well has been told to choose.
-            if !step.beside_include().is_empty() {
-                continue;
-            }
             if let Some(inner) = self.include(loader, workflow, name, &join(&pointer, "include")) {
                 included.insert(pointer, inner);
             }
         }
+        self.unused_includes(loader, workflow);
         included
+    }
+
+    /// A name that no step uses does nothing, but a path that leads nowhere is a mistake all the same.
+    fn unused_includes(&mut self, loader: &Loader<'_>, workflow: &Workflow) {
+        // A run keeps the files that it used.
+        if matches!(loader.source, Files::Kept(_)) {
+            return;
+        }
+        let is_used = |name: &str| each_step(workflow).any(|(_, step)| step.include.as_deref() == Some(name));
+        for (name, path) in workflow.includes.iter().filter(|(name, _)| !is_used(name)) {
+            let Err(error) = loader.source.confined(self.folder, path).and_then(|file| is_file(&file, path))
+            else {
+                continue;
+            };
+            let code = match error {
+                RefError::Escape(_) => Code::IncludeEscape,
+                _ => Code::IncludeMissing,
+            };
+            let place = self.places.of(&join("/includes", name));
+            let message = format!("{error}; no step includes `{}`", quoted(name));
+            self.problems.warning(code, place, message, error.hint());
+        }
     }
 
     fn include(
@@ -105,4 +126,9 @@ impl Check<'_> {
             IncludeError::Inside => {}
         }
     }
+}
+
+fn is_file(file: &Path, name: &str) -> Result<(), RefError> {
+    let reason = || "it is not a file".to_owned();
+    if file.is_file() { Ok(()) } else { Err(RefError::Missing { name: name.to_owned(), reason: reason() }) }
 }

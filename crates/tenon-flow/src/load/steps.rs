@@ -7,7 +7,7 @@ use super::checks::Check;
 use super::expressions::{Around, Inside, Seen};
 use super::included::IncludedBy;
 use super::{LoadedAgent, LoadedApproval, LoadedItems, LoadedLoop, LoadedStep, LoopKind, StepBody};
-use crate::cel::{InTurn, Known, KnownStep, Last, OfEach, Shape, Stands, Wanted};
+use crate::cel::{InTurn, Known, KnownStep, Last, OfEach, Shape, Standing, Stands, Wanted};
 use crate::diagnostic::{Code, quoted};
 use crate::document::{Items, Loop, Step, Workflow};
 use crate::parse::join;
@@ -41,6 +41,12 @@ impl Check<'_> {
                 inside: None,
             };
             let pointer = format!("/steps/{index}");
+            // A loop beside what it may not stand with has been told; what is wrong inside it is told too.
+            if let Some(it) =
+                step.repeat.as_ref().filter(|_| step.include.is_some() || step.approve.is_some())
+            {
+                self.repeat(workflow, agents, included, (it, step), &around, &pointer);
+            }
             let (body, each) = match (&step.include, &step.repeat) {
                 _ if step.approve.is_some() => (self.approval(step, &around, &pointer), None),
                 (Some(_), _) => (included.get(&pointer).cloned().map(StepBody::Include), None),
@@ -145,6 +151,10 @@ impl Check<'_> {
                 inside: Some(inside.clone()),
             };
             let pointer = join(&list, &index.to_string());
+            // A loop has none inside; what is wrong in one that stands there is told all the same.
+            if let Some(nested) = &inner.repeat {
+                self.repeat(workflow, agents, included, (nested, inner), &around, &pointer);
+            }
             let body = match &inner.include {
                 Some(_) => included.get(&pointer).cloned().map(StepBody::Include),
                 None if inner.approve.is_some() => self.approval(inner, &around, &pointer),
@@ -157,6 +167,7 @@ impl Check<'_> {
         let after = after_a_turn(workflow, included, (it, step), around, known, &pointer);
         let kind = match (&it.for_each, items) {
             (Some(_), items) => {
+                self.until_beside_items(it, &after, &pointer);
                 items.map(|items| LoopKind::ForEach { items, max_concurrency: it.max_concurrency })
             }
             (None, _) => self.repeat_until(agents, it, &after, &pointer),
@@ -195,7 +206,8 @@ impl Check<'_> {
 
     /// Where a loop has steps of its own, they have agents of their own: what its step says about one is for nobody.
     fn unused_beside_steps(&mut self, it: &Loop, step: &Step, pointer: &str) {
-        if it.steps.is_empty() {
+        // Beside an include or a question it has been told that these do not stand together.
+        if it.steps.is_empty() || step.include.is_some() || step.approve.is_some() {
             return;
         }
         let written = [
@@ -211,6 +223,14 @@ impl Check<'_> {
             );
             let hint = format!("write `{field}` in the steps of the loop, or take it out");
             self.problems.warning(Code::LoopValidation, self.places.of(&join(pointer, field)), message, hint);
+        }
+    }
+
+    /// It has to go, or `forEach` has: what is wrong with it is told, not what it would be in a loop of the other kind.
+    fn until_beside_items(&mut self, it: &Loop, after: &Around<'_>, pointer: &str) {
+        if let Some(source) = &it.until {
+            let either = after.standing(Stands { document: Standing::Included, ..after.known.stands });
+            self.expression(source, &join(pointer, "until"), &either, Wanted::Bool, Seen::Before);
         }
     }
 

@@ -101,7 +101,7 @@ struct Frame {
 
 enum Content {
     List(Vec<Node>),
-    Map { entries: Vec<(Key, Node)>, seen: HashSet<String>, key: Option<Key>, merged: Vec<Node> },
+    Map { entries: Vec<(Key, Node)>, seen: HashSet<String>, key: NextKey, merged: Vec<Node> },
 }
 
 impl Builder {
@@ -120,8 +120,12 @@ impl Builder {
             }
             Event::MappingStart(_, anchor, tag) => {
                 self.collection_tag(tag, tag_at);
-                let empty =
-                    Content::Map { entries: Vec::new(), seen: HashSet::new(), key: None, merged: Vec::new() };
+                let empty = Content::Map {
+                    entries: Vec::new(),
+                    seen: HashSet::new(),
+                    key: NextKey::Awaited,
+                    merged: Vec::new(),
+                };
                 self.open(place, anchor, empty)
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
@@ -173,29 +177,42 @@ impl Builder {
         match self.open.last_mut().map(|frame| &mut frame.content) {
             None => self.root = Some(node),
             Some(Content::List(items)) => items.push(node),
-            Some(Content::Map { entries, seen, key, merged }) => match key.take() {
-                None => *key = Some(new_key(node, &mut self.faults)),
-                Some(key) if key.name == MERGE => merged.push(node),
+            Some(Content::Map { entries, seen, key, merged }) => match std::mem::take(key) {
+                NextKey::Awaited => *key = new_key(node, &mut self.faults),
+                // That it is none has been told.
+                NextKey::NoName => {}
+                NextKey::Name(key) if key.name == MERGE => merged.push(node),
                 // The first one stays.
-                Some(key) if !seen.insert(key.name.clone()) => {
+                NextKey::Name(key) if !seen.insert(key.name.clone()) => {
                     let message = format!("`{}` is written twice", quoted(&key.name));
                     let hint = "take one of the two out, or give it another name";
                     self.faults.push(Fault::new(key.place, message, hint));
                 }
-                Some(key) => entries.push((key, node)),
+                NextKey::Name(key) => entries.push((key, node)),
             },
         }
         Ok(())
     }
 }
 
-fn new_key(node: Node, faults: &mut Vec<Fault>) -> Key {
+/// What a map waits for.
+#[derive(Default)]
+enum NextKey {
+    #[default]
+    Awaited,
+    /// A value, for this name.
+    Name(Key),
+    /// A value, for what is no name.
+    NoName,
+}
+
+fn new_key(node: Node, faults: &mut Vec<Fault>) -> NextKey {
     match node.kind {
-        Kind::Scalar { text, .. } => Key { name: text, place: node.place },
+        Kind::Scalar { text, .. } => NextKey::Name(Key { name: text, place: node.place }),
         Kind::List(_) | Kind::Map(_) => {
             let hint = "write a name before the `:`; text with brackets or braces stands in quotes";
             faults.push(Fault::new(node.place, "a key is text, not a list or a map", hint));
-            Key { name: String::new(), place: node.place }
+            NextKey::NoName
         }
     }
 }

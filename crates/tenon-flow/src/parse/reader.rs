@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::diagnostic::{Code, Problems, nearest, quoted};
 use crate::document::{Place, Places};
 use crate::duration::DurationError;
-use crate::fields::{MAX_COUNT, OBJECTS, Object, Takes};
+use crate::fields::{MAX_COUNT, OBJECTS, Object, STEP, Takes};
 use crate::node::{Fault, Format, Kind, Node, Scalar};
 use crate::{duration, unicode};
 
@@ -32,6 +32,8 @@ pub(super) struct Fields<'n> {
     object: &'static Object,
     place: Place,
     entries: Vec<(&'n str, Place, &'n Node)>,
+    /// Those with nothing after them.
+    empty: Vec<(&'n str, Place)>,
 }
 
 impl<'n> Fields<'n> {
@@ -43,9 +45,10 @@ impl<'n> Fields<'n> {
         join(&self.pointer, name)
     }
 
-    /// Of the value, or of the object that lacks it.
+    /// Of the value, of the name where nothing follows it, or of the object that lacks it.
     pub(super) fn place(&self, name: &str) -> Place {
-        self.get(name).map_or(self.place, |node| node.place)
+        let left_empty = || self.empty.iter().find(|(known, _)| *known == name).map(|(_, place)| *place);
+        self.get(name).map(|node| node.place).or_else(left_empty).unwrap_or(self.place)
     }
 
     fn takes(&self, name: &str) -> Option<Takes> {
@@ -89,6 +92,7 @@ impl<'a> Reader<'a> {
         };
         self.places.insert(pointer.to_owned(), node.place);
         let mut known = Vec::with_capacity(entries.len());
+        let mut empty = Vec::new();
         for (key, value) in entries {
             match object.names().find(|name| *name == key.name) {
                 Some(name) if !value.is_null() => {
@@ -100,17 +104,21 @@ impl<'a> Reader<'a> {
                     let message = format!("`{name}` asks nothing");
                     self.problems.error(Code::Validation, key.place, message, A_QUESTION);
                 }
-                Some(_) => {}
+                Some(name) => empty.push((name, key.place)),
                 None => self.unknown_field(&key.name, key.place, object),
             }
         }
-        Some(Fields { pointer: pointer.to_owned(), object, place: node.place, entries: known })
+        Some(Fields { pointer: pointer.to_owned(), object, place: node.place, entries: known, empty })
     }
 
     fn unknown_field(&mut self, name: &str, place: Place, object: &'static Object) {
         let message = format!("`{}` is not a field of {}", quoted(name), object.words);
         let hint = match synonym(name, object).or(nearest(name, object.names())) {
             Some(meant) => format!("did you mean `{meant}`?"),
+            // A step gives its result and content to whoever names it; what the whole gives is said once.
+            None if *object == STEP && name == "output" => {
+                "what a step gives is `steps.<id>.result` and `.content`; what a run gives stands under `outputs` of the document".to_owned()
+            }
             None => match elsewhere(name, object) {
                 Some(other) => format!("it is a field of {}", other.words),
                 None => {
@@ -184,9 +192,12 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// Empty is a mistake here, not a way to leave it out.
+    /// Empty is a way to leave it out, as the format has it; blanks are a mistake.
     pub(super) fn some_text(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
         let text = self.text(fields, name)?;
+        if text.is_empty() {
+            return None;
+        }
         if text.trim().is_empty() {
             let message = format!("`{name}` must not be empty");
             let hint = format!("write a value, or leave `{name}` out");
@@ -253,7 +264,9 @@ impl<'a> Reader<'a> {
         let pointer = fields.pointer(name);
         let mut texts = Vec::with_capacity(entries.len());
         for (key, value) in entries {
-            self.places.insert(join(&pointer, &key.name), value.place);
+            let at = join(&pointer, &key.name);
+            self.places.insert(at.clone(), value.place);
+            self.places.insert(name_of(&at), key.place);
             let what = format!("`{name}.{}`", quoted(&key.name));
             let read = match fields.takes(name) {
                 Some(Takes::ExpressionMap) => self.expression_text(value, &what),
@@ -530,6 +543,11 @@ fn synonym(name: &str, object: &'static Object) -> Option<&'static str> {
 /// Another object of the document that has such a field: a line may only be indented wrongly.
 fn elsewhere(name: &str, object: &'static Object) -> Option<&'static Object> {
     OBJECTS.iter().copied().find(|other| *other != object && other.names().any(|known| known == name))
+}
+
+/// Where the name at a pointer stands, rather than its value. No field of a document is called so: a `~` is always escaped.
+pub(crate) fn name_of(pointer: &str) -> String {
+    format!("{pointer}~name")
 }
 
 /// `pointer` with one more step, escaped as JSON Pointers are.

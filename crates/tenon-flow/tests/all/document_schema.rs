@@ -27,7 +27,7 @@ fn it_accepts_what_the_reader_accepts_and_refuses_what_has_the_wrong_shape() {
             {"id": "e", "loop": {"forEach": [1, {}]}}, {"id": "n", "include": "x"}, {"id": "q", "approve": "Go?"},
             {"id": "r", "condition": "true", "approve": {"message": "Go?", "timeout": "1h", "onTimeout": "fail", "onDeny": "continue", "data": {"type": "object"}}}],
         "outputs": {"o": "steps.s.content"}, "options": {"maxConcurrency": 1, "onStepFailure": "abort", "timeout": "1m", "stepTimeout": "1s", "isolation": "worktree", "scheduler": "least-busy", "maxRetries": 1},
-        "budget": {"maxUsd": 1.5, "maxTokens": 10, "maxTurns": 3}, "prices": {"m": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}}}"#;
+        "budget": {"maxUsd": 1.5, "maxTokens": 10, "maxTurns": 3}, "prices": {"m": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}}, "$schema": "./flow-document.json"}"#;
     assert!(fits(full));
     for object in OBJECTS {
         for field in object.fields {

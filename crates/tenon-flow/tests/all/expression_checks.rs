@@ -4,7 +4,7 @@
 use std::fs;
 
 use tenon_flow::{
-    CelSyntax, Diagnostic, Expression, LoadError, LoadOptions, MAX_OPERATORS, SyntaxKind, load,
+    CelSyntax, Diagnostic, Expression, LoadError, LoadOptions, MAX_OPERATORS, Scope, SyntaxKind, load,
 };
 
 const SCHEMAS: &str = "name: n
@@ -245,19 +245,18 @@ fn what_is_too_long_or_too_deep_is_said_in_words() {
     let refused = |text: String| -> CelSyntax { Expression::compile(&text, []).unwrap_err() };
     for (text, message) in [
         (
-            format!("{}1{}", "(".repeat(40), ")".repeat(40)),
+            format!("{}1{}", "(".repeat(65), ")".repeat(65)),
             "the expression is nested more than 64 levels deep",
         ),
         (
-            format!("{}1{}", "[".repeat(40), "]".repeat(40)),
+            format!("{}1{}", "[".repeat(65), "]".repeat(65)),
             "the expression is nested more than 64 levels deep",
         ),
         (
             format!("{}true", "true ? true : ".repeat(120)),
             "the expression is nested more than 64 levels deep",
         ),
-        (format!("{}true", "!".repeat(50)), "the expression is nested more than 64 levels deep"),
-        (vec!["1"; 300].join(" + "), "the expression is nested more than 64 levels deep"),
+        (format!("{}true", "!".repeat(65)), "the expression is nested more than 64 levels deep"),
         (vec!["1"; 600].join(" + "), "the expression has 599 operators, dots and brackets, and may have 500"),
         ("x".repeat(5000), "the expression has 5000 bytes, and may have 4096"),
     ] {
@@ -267,4 +266,63 @@ fn what_is_too_long_or_too_deep_is_said_in_words() {
     assert_eq!(MAX_OPERATORS, 500);
     // What a comma separates stands side by side.
     assert!(Expression::compile(&format!("1 in [{}]", vec!["1"; 1500].join(",")), []).is_ok());
+}
+
+#[test]
+fn what_is_as_long_and_as_deep_as_may_be_works() {
+    let value = |text: &str| Expression::compile(text, []).unwrap().evaluate_value(&Scope::new()).unwrap();
+    assert_eq!(value(&format!("{}1{}", "(".repeat(64), ")".repeat(64))), 1);
+    // Not only what the short way reads.
+    assert_eq!(value(&format!("{}1.5{}", "(".repeat(64), ")".repeat(64))), 1.5);
+    assert_eq!(value(&format!("size({}1{})", "[".repeat(63), "]".repeat(63))), 1);
+    assert_eq!(value(&format!("{}true", "!".repeat(64))), true);
+    assert_eq!(value(&vec!["1"; 501].join("+")), 501);
+    assert_eq!(value(&vec!["1.0"; 250].join("+")), 250.0);
+    assert_eq!(value(&vec!["'a'"; 501].join(" + ")).as_str().map(str::len), Some(501));
+    assert_eq!(value(&vec!["true"; 501].join("&&")), true);
+    assert_eq!(value(&vec!["false"; 501].join("||")), false);
+    assert_eq!(value(&format!("[1]{}", ".map(x, x)".repeat(100))), serde_json::json!([1]));
+    // Checked as well as evaluated.
+    let sum = vec!["size(steps.a-b.result.list)"; 80].join(" + ");
+    assert_eq!(told(&format!("condition: {sum} > 0")), [] as [&str; 0]);
+    let sum = format!("{} + steps.nope.result.n", vec!["1"; 400].join("+"));
+    assert_eq!(told(&format!("condition: {sum} > 0")), ["cel_unknown_step there is no step `nope` here"]);
+}
+
+#[test]
+fn an_id_with_a_hyphen_may_have_white_space_and_brackets_around_it() {
+    for condition in [
+        "steps\n    .a-b\n    .status == 'completed'",
+        "steps .a-b.status == 'completed'",
+        "steps. a-b.status == 'completed'",
+        "steps\t.\ta-b .status == 'completed'",
+        "(steps).a-b.status == 'completed'",
+        "( ( steps ) ) . a-b.status == 'completed'",
+        "!(steps.a-b.result.ok) && ((steps).a-b.result.ok || (steps .a-b).result.ok)",
+        "'a-b' in (steps) && (steps).a-b.result.ok",
+        "has(steps .a-b) && has((steps).a-b.result.ok)",
+        ".steps .a-b.status == 'completed'",
+        "size([steps]) == 1 && steps\n.a-b.result.ok",
+    ] {
+        let escaped = condition.replace('\n', "\\n").replace('\t', "\\t");
+        assert_eq!(told(&format!("condition: \"{escaped}\"")), [] as [&str; 0], "{condition}");
+    }
+    let wrapped = "condition: |\n      steps\n        .a-b\n        .result\n        .ok &&\n      steps\n        .a-b.status == 'completed'";
+    assert_eq!(told(wrapped), [] as [&str; 0]);
+    // A subtraction with spaces is one; a step that is there is never what was meant instead.
+    for (condition, code) in [
+        ("steps.a - b == 1", "cel_unknown_step"),
+        ("steps.a -b == 1", "cel_unknown_step"),
+        ("steps.a- b == 1", "cel_unknown_step"),
+        ("[steps][0].a-b.status == 'completed'", "cel_unknown_step"),
+        ("(true ? steps : steps).a-b.status == 'completed'", "cel_unknown_field"),
+    ] {
+        let found = found(&format!("condition: \"{condition}\""));
+        assert!(!found.is_empty(), "{condition}");
+        assert_eq!(found[0].code.text(), code, "{condition}: {}", found[0].message);
+        assert!(
+            !found.iter().any(|one| one.hint.contains("mean `a-b`") && one.message.contains("`a-b`")),
+            "{found:?}"
+        );
+    }
 }
