@@ -121,11 +121,13 @@ fn about(code: Code) -> &'static str {
         | Code::ForeachWithDelay => "beside `forEach`",
         Code::ForeachEmptyArray => "`forEach: []`",
         Code::NestedLoopProhibited => "a loop inside a loop",
-        Code::LoopValidation => "another mistake in a loop",
+        Code::LoopValidation => {
+            "another mistake in a loop; as a warning, a field of the step that a loop with `steps` does not use"
+        }
         Code::UntilagentBadRef => "`untilAgent` names an agent that is not there",
         Code::NegativeValue => "a count below what it may be",
         Code::Validation => {
-            "a value of the wrong type or out of range; text that is no YAML or JSON; as a warning, a second document"
+            "a value of the wrong type or out of range; text that is no YAML or JSON; a file that is no UTF-8 text, at its first bad byte; as a warning, a second document, or a context file that is no text"
         }
         Code::ApproveConflict => "beside `approve`, or fields of it that exclude each other",
         Code::UnknownField => "a field that is not listed here",
