@@ -438,7 +438,7 @@ proptest! {
             let expected = if written == "-0" && text.contains('-') { "0" } else { written };
             prop_assert_eq!(given_back.as_deref(), Some(expected), "{}", text);
         }
-        prop_assert_eq!(given(&format!("string(dyn(steps.s.result.f0))"), Some(result)), Some(json!(written)));
+        prop_assert_eq!(given("string(dyn(steps.s.result.f0))", Some(result)), Some(json!(written)));
     }
 
     #[test]

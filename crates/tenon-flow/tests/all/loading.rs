@@ -75,7 +75,7 @@ fn references_stay_in_their_folder() {
         ("'@chain0'", "ref_missing"),
         ("'@huge'", "too_large"),
         ("'@bidi'", "unicode_unsafe"),
-        ("'@binary'", "ref_missing"),
+        ("'@binary'", "validation"),
     ];
     let chain: Vec<(String, String)> =
         (0..25).map(|index| (format!("chain{index}"), format!("@chain{}", index + 1))).collect();

@@ -76,7 +76,7 @@ fn an_until_that_cannot_be_evaluated_fails_the_loop() {
     let (outcome, sim) = Sim::new(workflow).run(&mut |_, _| said("no result"));
     let error = outcome.step("l").unwrap().error.clone().unwrap();
     assert_eq!((error.class, sim.started.len()), (StepErrorClass::Expression, 1));
-    assert!(error.message.contains("`loop.until` (iteration 1)"), "{}", error.message);
+    assert!(error.message.contains("`loop.until` of iteration 1"), "{}", error.message);
 }
 
 #[test]

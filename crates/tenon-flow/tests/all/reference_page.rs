@@ -139,8 +139,10 @@ fn about(code: Code) -> &'static str {
         }
         Code::RefMissing => "`@path` that cannot be read; as a warning, a context file",
         Code::RefEscape => "`@path` outside the folder of the document; as a warning, a context file",
-        Code::IncludeMissing => "an included document that cannot be read",
-        Code::IncludeEscape => "an included document outside the folder",
+        Code::IncludeMissing => {
+            "an included document that cannot be read; as a warning, one that no step uses"
+        }
+        Code::IncludeEscape => "an included document outside the folder; as a warning, one that no step uses",
         Code::IncludeDepth => "includes that are too deep, or lead back",
         Code::IncludeCollision => "an agent of the same name in an included document",
         Code::IncludeInputs => {
