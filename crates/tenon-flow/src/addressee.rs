@@ -50,6 +50,10 @@ pub(crate) fn names(flow: &LoadedWorkflow, but: Option<&str>) -> Vec<String> {
 
 fn list(steps: &[LoadedStep], around: &str, found: &mut Vec<String>) {
     for step in steps {
+        // One of them may be left out again.
+        if found.len() > NAMES_SHOWN {
+            return;
+        }
         let id = format!("{around}{}", step.id);
         match &step.body {
             StepBody::Agent => found.push(id),

@@ -10,7 +10,7 @@ use tenon_contract::Schema;
 use tenon_core::Timestamp;
 
 use crate::document::{OnDeny, OnTimeout};
-use crate::load::{LoadedWorkflow, StepBody};
+use crate::load::{Entered, LoadedWorkflow, StepBody};
 use crate::{JsonText, LoadedStep, StepError, StepErrorClass, StepKey, StepOutcome, StepOutput};
 
 /// What is asked. The key that it is asked under is the question's identity.
@@ -167,17 +167,20 @@ pub(crate) fn result_schema(data: Option<&Value>) -> Value {
 
 /// The first step that asks a person, those of loops and includes too.
 pub fn first_approval(flow: &LoadedWorkflow) -> Option<String> {
-    in_steps(&flow.steps, "")
+    in_steps(&flow.steps, "", &mut Entered::default())
 }
 
-fn in_steps(steps: &[LoadedStep], around: &str) -> Option<String> {
+fn in_steps(steps: &[LoadedStep], around: &str, entered: &mut Entered) -> Option<String> {
     steps.iter().find_map(|step| {
         let id = format!("{around}{}", step.id);
         match &step.body {
             StepBody::Approve(_) => Some(id),
             StepBody::Agent => None,
-            StepBody::Include(inner) => in_steps(&inner.steps, &format!("{id}.")),
-            StepBody::Loop(it) => in_steps(&it.steps, &format!("{id}.")),
+            StepBody::Include(inner) if entered.is_first(inner) => {
+                in_steps(&inner.steps, &format!("{id}."), entered)
+            }
+            StepBody::Include(_) => None,
+            StepBody::Loop(it) => in_steps(&it.steps, &format!("{id}."), entered),
         }
     })
 }

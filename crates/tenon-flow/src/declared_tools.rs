@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tenon_tools::{Forbidden, Permissions, Registry};
 
 use crate::isolation::Isolation;
+use crate::load::Entered;
 use crate::shared::SHARED_TOOLS;
 use crate::tool_aliases::{is_denied, meant, own_name};
 use crate::{LoadedAgent, LoadedStep, LoadedWorkflow, LoopKind, ModelPrice, StepBody, ToolChoice};
@@ -24,7 +25,7 @@ pub struct UnusableTool {
     pub hint: String,
 }
 
-/// In the order of the steps; each agent of a step once.
+/// In the order of the steps; each agent of a step once, and each document once.
 pub fn unusable_tools(
     flow: &LoadedWorkflow,
     registry: &Registry,
@@ -32,7 +33,7 @@ pub fn unusable_tools(
 ) -> Vec<UnusableTool> {
     let mut found = Vec::new();
     let of_run = registry.names();
-    in_steps(&flow.steps, "", &mut |step, agent| {
+    in_steps(&flow.steps, "", &mut Entered::default(), &mut |step, agent| {
         let ToolChoice::Only(names) = &agent.spec.tools else { return };
         let unwanted = |name: &str| is_denied(&agent.spec.disallowed_tools, meant(name, &of_run), &of_run);
         // What agents of a workflow have in common is there whatever the run has.
@@ -80,8 +81,8 @@ pub fn tool_refusal(unusable: &[UnusableTool]) -> Option<ToolRefusal> {
 
 /// Calls `see` with every model that steps and agents name, into loops and included workflows.
 pub fn each_model(flow: &LoadedWorkflow, see: &mut impl FnMut(&str)) {
-    models_of(&flow.steps, see);
-    in_steps(&flow.steps, "", &mut |_, agent| {
+    models_of(&flow.steps, &mut Entered::default(), see);
+    in_steps(&flow.steps, "", &mut Entered::default(), &mut |_, agent| {
         if let Some(model) = &agent.spec.model {
             see(model);
         }
@@ -90,55 +91,76 @@ pub fn each_model(flow: &LoadedWorkflow, see: &mut impl FnMut(&str)) {
 
 /// Whether steps are to work in copies of the repository, those of included workflows among them.
 pub fn is_isolated(flow: &LoadedWorkflow) -> bool {
-    fn any(steps: &[LoadedStep]) -> bool {
+    fn inside(steps: &[LoadedStep], entered: &mut Entered) -> bool {
         steps.iter().any(|step| match &step.body {
-            StepBody::Approve(_) => false,
-            StepBody::Agent => false,
-            StepBody::Include(included) => is_isolated(included),
-            StepBody::Loop(repeated) => any(&repeated.steps),
+            StepBody::Approve(_) | StepBody::Agent => false,
+            StepBody::Include(included) => entered.is_first(included) && isolates(included, entered),
+            StepBody::Loop(repeated) => inside(&repeated.steps, entered),
         })
     }
-    Isolation::of(flow.workflow.options.isolation.as_deref()) == Isolation::Worktree || any(&flow.steps)
+    fn isolates(flow: &LoadedWorkflow, entered: &mut Entered) -> bool {
+        let own = Isolation::of(flow.workflow.options.isolation.as_deref());
+        own == Isolation::Worktree || inside(&flow.steps, entered)
+    }
+    isolates(flow, &mut Entered::default())
 }
 
 /// Calls `see` with every price that documents give: the outer document first, then what it includes.
 pub fn each_price(flow: &LoadedWorkflow, see: &mut impl FnMut(&str, &ModelPrice)) {
     flow.workflow.prices.iter().for_each(|(model, price)| see(model, price));
-    prices_of(&flow.steps, see);
+    prices_of(&flow.steps, &mut Entered::default(), see);
 }
 
-fn prices_of(steps: &[LoadedStep], see: &mut impl FnMut(&str, &ModelPrice)) {
+fn prices_of(steps: &[LoadedStep], entered: &mut Entered, see: &mut impl FnMut(&str, &ModelPrice)) {
     for step in steps {
         match &step.body {
             StepBody::Agent | StepBody::Approve(_) => {}
-            StepBody::Include(included) => each_price(included, see),
-            StepBody::Loop(repeated) => prices_of(&repeated.steps, see),
+            StepBody::Include(included) => {
+                if entered.is_first(included) {
+                    included.workflow.prices.iter().for_each(|(model, price)| see(model, price));
+                    prices_of(&included.steps, entered, see);
+                }
+            }
+            StepBody::Loop(repeated) => prices_of(&repeated.steps, entered, see),
         }
     }
 }
 
-fn models_of(steps: &[LoadedStep], see: &mut impl FnMut(&str)) {
+fn models_of(steps: &[LoadedStep], entered: &mut Entered, see: &mut impl FnMut(&str)) {
     for step in steps {
         if let Some(model) = &step.spec.model {
             see(model);
         }
         match &step.body {
             StepBody::Agent | StepBody::Approve(_) => {}
-            StepBody::Include(included) => models_of(&included.steps, see),
-            StepBody::Loop(repeated) => models_of(&repeated.steps, see),
+            StepBody::Include(included) => {
+                if entered.is_first(included) {
+                    models_of(&included.steps, entered, see);
+                }
+            }
+            StepBody::Loop(repeated) => models_of(&repeated.steps, entered, see),
         }
     }
 }
 
 /// Calls `see` for the agents of all steps, with the steps' names, into loops and included workflows.
-fn in_steps(steps: &[LoadedStep], around: &str, see: &mut impl FnMut(&str, &Arc<LoadedAgent>)) {
+fn in_steps(
+    steps: &[LoadedStep],
+    around: &str,
+    entered: &mut Entered,
+    see: &mut impl FnMut(&str, &Arc<LoadedAgent>),
+) {
     for step in steps {
         let name = if around.is_empty() { step.id.clone() } else { format!("{around}.{}", step.id) };
         match &step.body {
             StepBody::Agent | StepBody::Approve(_) => {}
-            StepBody::Include(included) => in_steps(&included.steps, &name, see),
+            StepBody::Include(included) => {
+                if entered.is_first(included) {
+                    in_steps(&included.steps, &name, entered, see);
+                }
+            }
             StepBody::Loop(repeated) => {
-                in_steps(&repeated.steps, &name, see);
+                in_steps(&repeated.steps, &name, entered, see);
                 if let LoopKind::RepeatUntil { judge: Some(judge), .. } = &repeated.kind {
                     see(&format!("{name}.judge"), judge);
                 }

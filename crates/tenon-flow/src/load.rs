@@ -10,7 +10,7 @@ mod inputs;
 mod steps;
 mod written;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -240,8 +240,8 @@ impl Loader<'_> {
             self.open.push(path.clone());
             let loaded = self.document(&text, &shown, &path);
             self.open.pop();
-            let included =
-                loaded.map(|workflow| Included { height: height(&workflow), workflow: Arc::new(workflow) });
+            let included = loaded
+                .map(|workflow| Included { height: self.height(&workflow), workflow: Arc::new(workflow) });
             self.files.insert(path.clone(), included);
         }
         let included = self.files.get(&path).cloned().flatten().ok_or(IncludeError::Inside)?;
@@ -251,10 +251,27 @@ impl Loader<'_> {
         }
         Ok(included)
     }
+
+    /// Each file's was worked out when it was read: going through all of them again would take for ever where files that
+    /// include many include many.
+    fn height(&self, workflow: &LoadedWorkflow) -> usize {
+        let height = |inner: &Arc<LoadedWorkflow>| {
+            let mut known = self.files.values().flatten();
+            known.find(|known| Arc::ptr_eq(&known.workflow, inner)).map_or(1, |known| known.height + 1)
+        };
+        included_by(&workflow.steps).map(height).max().unwrap_or(0)
+    }
 }
 
-fn height(workflow: &LoadedWorkflow) -> usize {
-    included_by(&workflow.steps).map(|inner| height(inner) + 1).max().unwrap_or(0)
+/// Which workflows were gone into: one that many steps include is gone into once, or files that include each other many
+/// times over would come to more steps than anybody can count.
+#[derive(Default)]
+pub(crate) struct Entered(HashSet<*const LoadedWorkflow>);
+
+impl Entered {
+    pub(crate) fn is_first(&mut self, workflow: &LoadedWorkflow) -> bool {
+        self.0.insert(std::ptr::from_ref(workflow))
+    }
 }
 
 /// The workflows that steps include, those in loops too.

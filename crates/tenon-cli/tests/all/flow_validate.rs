@@ -61,19 +61,24 @@ fn a_plan_shows_every_include_and_every_timeout() {
     assert_eq!(plan("svg").stdout.matches(">q<").count(), 2);
 }
 
-/// Documents that include documents many times over: some of it is drawn, and it ends.
+/// Documents that include documents a hundred times each, five deep: some of it is drawn, and everything ends.
 #[test]
-fn a_plan_has_an_end() {
-    let mut tenon = tenon();
-    for level in 0..5 {
-        let steps: Vec<String> =
-            (0..12).map(|n| format!("{{id: s{n}, include: l{}.yaml}}", level + 1)).collect();
-        tenon =
-            tenon.file(format!("l{level}.yaml"), format!("name: l{level}\nsteps: [{}]\n", steps.join(", ")));
-    }
-    let run = tenon.file("l5.yaml", VALID).args(["flow", "plan", "--format", "json", "l0.yaml"]).run();
+fn documents_that_include_many_times_over_are_gone_into_once() {
+    let leaf = "name: e\nagents: {x: {description: X, tools: [bash]}}\nsteps: [{id: a, agent: x}]\n";
+    let given = || {
+        (0..5).fold(tenon().file("l5.yaml", leaf), |tenon, level| {
+            let steps: Vec<String> =
+                (0..100).map(|n| format!("{{id: s{n}, include: l{}.yaml}}", level + 1)).collect();
+            tenon.file(format!("l{level}.yaml"), format!("name: l{level}\nsteps: [{}]\n", steps.join(", ")))
+        })
+    };
+    given().args(["flow", "validate", "l0.yaml"]).run().assert_code(0);
+    let run = given().args(["flow", "plan", "--format", "json", "l0.yaml"]).run();
     let steps = run.assert_code(0).stdout.matches("\"id\"").count();
     assert!((1_900..=2_000).contains(&steps), "{steps}");
+    let run = given().env("OPENAI_API_KEY", "k").args(["flow", "run", "l0.yaml"]).run();
+    let refused = "the step `s0.s0.s0.s0.s0.a` lists the tool `bash`";
+    assert_eq!(run.assert_code(42).stderr.matches(refused).count(), 1, "{run}");
 }
 
 /// What is there and is no UTF-8 text is not valid; where it stops being text is said, in the file that it is in.
@@ -88,11 +93,11 @@ fn files_that_are_not_utf_8_are_not_valid() {
     let include = "name: o\nincludes: {i: parts/i.yaml}\nsteps: [{id: a, include: i}, {id: b, include: parts/i.yaml}]\n";
     let reference = "name: o\nsteps: [{id: a, instructions: \"@parts/i.yaml\"}]\n";
     let table: [(&[u8], &[u8], _, _, _, _, _); 6] = [
-        (&latin, b"", "a.yaml", 2, 39, byte, plain),
+        (&latin, b"", "a.yaml", 2, 35, byte, plain),
         (&utf_16, b"", "a.yaml", 1, 1, wide, marked),
-        (include.as_bytes(), &latin, "parts/i.yaml", 2, 39, byte, plain),
+        (include.as_bytes(), &latin, "parts/i.yaml", 2, 35, byte, plain),
         (include.as_bytes(), &utf_16, "parts/i.yaml", 1, 1, wide, marked),
-        (reference.as_bytes(), &latin, "parts/i.yaml", 2, 39, byte, plain),
+        (reference.as_bytes(), &latin, "parts/i.yaml", 2, 35, byte, plain),
         (reference.as_bytes(), &utf_16, "parts/i.yaml", 1, 1, wide, marked),
     ];
     for (document, other, file, line, column, message, hint) in table {

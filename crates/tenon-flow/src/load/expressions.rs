@@ -1,7 +1,7 @@
 //! Expressions and templates of one document: compiled, checked against what is around them, and shown where they are.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::checks::Check;
 use super::written::{place_in_file, place_of};
@@ -137,7 +137,13 @@ impl Check<'_> {
         let line = place.line;
         match source.file == self.file && self.standing == Standing::Alone {
             true => format!("line {line}"),
-            false => format!("line {line} of `{}`", source.file.display()),
+            false => {
+                let folder = self.file.parent().unwrap_or(Path::new(""));
+                format!(
+                    "line {line} of `{}`",
+                    source.file.strip_prefix(folder).unwrap_or(source.file).display()
+                )
+            }
         }
     }
 
