@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tenon_config::Surroundings;
 use tenon_core::{ErrorClass, Failure};
 use tenon_flow::{
-    Again, Given, Journal, JournalError, LoadError, LoadOptions, LoadedStep, LoadedWorkflow, NewDocument,
-    Past, Pinned, RunSpec, RunState, StepBody, StoredRun, WorkflowStatus, load, load_pinned,
+    Given, Journal, JournalError, LoadError, LoadOptions, LoadedStep, LoadedWorkflow, NewDocument, NotKept,
+    Past, Pinned, RunSpec, RunState, StepBody, StoredRun, Wanted, Was, WorkflowStatus, load, load_pinned,
 };
 
 use crate::args::RunArgs;
@@ -175,7 +175,7 @@ pub fn new_document(flow: &LoadedWorkflow) -> Result<NewDocument, Failure> {
 /// What another document means for what was done.
 struct Difference<'a> {
     /// What is not kept, with what was paid for in vain.
-    again: &'a [Again],
+    again: &'a [NotKept],
     /// What goes on where it was cut off.
     cut_off: Vec<String>,
     kept: usize,
@@ -184,27 +184,31 @@ struct Difference<'a> {
 }
 
 impl Difference<'_> {
+    fn fate(&self, step: &NotKept) -> Fate {
+        match (is_there(self.now, &step.step_id), step.wanted, step.was) {
+            (false, _, _) => Fate::Gone,
+            (true, Wanted::NoMore, _) => Fate::NotNeeded,
+            (true, Wanted::Again, Was::Ended) => Fate::RunAgain,
+            (true, Wanted::Again, Was::UnderWay) => Fate::BegunAgain,
+            (true, Wanted::Again, Was::Settled) => Fate::AskedAgain,
+        }
+    }
+
     /// In one line, then step by step.
     fn tell(&self) {
-        let gone = |step: &&Again| !is_there(self.now, &step.step_id);
-        let ended = |step: &&Again| is_there(self.now, &step.step_id) && step.ended;
-        let (again, gone) = (self.again.iter().filter(ended).count(), self.again.iter().filter(gone).count());
-        let begun = self.again.len() - again - gone;
+        let fates: Vec<Fate> = self.again.iter().map(|step| self.fate(step)).collect();
         let is_new = |id: &&str| !self.before.steps.iter().any(|step| step.id == **id);
         let new: Vec<&str> = self.now.steps.iter().map(|step| step.id.as_str()).filter(is_new).collect();
-        let counts = [
-            (again, "run again", "run again"),
-            (begun, "begun again", "begun again"),
-            (gone, "no longer in the document", "no longer in the document"),
-            (new.len(), "new", "new"),
-            (self.cut_off.len(), "gone on with", "gone on with"),
-        ];
+        let mut counts: Vec<(usize, &str)> = Fate::ALL
+            .iter()
+            .map(|fate| (fates.iter().filter(|it| *it == fate).count(), fate.words()))
+            .collect();
+        counts.extend([(new.len(), "new"), (self.cut_off.len(), "gone on with")]);
         let mut parts: Vec<String> = Vec::new();
-        for (count, one, many) in counts.into_iter().filter(|(count, ..)| *count > 0) {
-            parts.push(if count == 1 {
-                format!("1 step is {one}")
-            } else {
-                format!("{count} steps are {many}")
+        for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+            parts.push(match count {
+                1 => format!("1 step is {what}"),
+                _ => format!("{count} steps are {what}"),
             });
         }
         parts.push(match self.kept {
@@ -213,17 +217,40 @@ impl Difference<'_> {
         });
         let line = crate::stderr::line;
         line(&format!("the document has changed; {}", parts.join(", ")));
-        for Again { step_id, ended, spent } in self.again {
-            let what = match (is_there(self.now, step_id), ended) {
-                (false, _) => "no longer in the document",
-                (true, true) => "run again",
-                (true, false) => "begun again",
-            };
+        for (NotKept { step_id, was, spent, .. }, fate) in self.again.iter().zip(fates) {
             let cost = spent.cost_usd.map(|cost| format!("${cost:.4}, ")).unwrap_or_default();
-            line(&format!("  step {step_id}: {what} (had used {cost}{} tokens)", spent.usage.total));
+            let had = match was {
+                Was::Settled => "its answer no longer holds".to_owned(),
+                Was::Ended | Was::UnderWay => format!("had used {cost}{} tokens", spent.usage.total),
+            };
+            line(&format!("  step {step_id}: {} ({had})", fate.words()));
         }
         new.iter().for_each(|id| line(&format!("  step {id}: new")));
         self.cut_off.iter().for_each(|id| line(&format!("  step {id}: goes on where it was cut off")));
+    }
+}
+
+/// What becomes of a step whose work is not kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    RunAgain,
+    BegunAgain,
+    AskedAgain,
+    NotNeeded,
+    Gone,
+}
+
+impl Fate {
+    const ALL: [Fate; 5] = [Fate::RunAgain, Fate::BegunAgain, Fate::AskedAgain, Fate::NotNeeded, Fate::Gone];
+
+    fn words(self) -> &'static str {
+        match self {
+            Fate::RunAgain => "run again",
+            Fate::BegunAgain => "begun again",
+            Fate::AskedAgain => "asked again",
+            Fate::NotNeeded => "not needed any more",
+            Fate::Gone => "no longer in the document",
+        }
     }
 }
 

@@ -81,6 +81,8 @@ mod flow_models;
 mod flow_orphans;
 #[path = "all/flow_page.rs"]
 mod flow_page;
+#[path = "all/flow_preview.rs"]
+mod flow_preview;
 #[path = "all/flow_prompts.rs"]
 mod flow_prompts;
 #[path = "all/flow_resume.rs"]

@@ -136,7 +136,7 @@ pub use not_text::{Mark as EncodingMark, NotText};
 pub use notice::{Notice, Started, StepKind};
 pub use page::{Payloads, page, says_nothing_of_the_run};
 pub use parse::parse;
-pub use past::{Again, Given, Past};
+pub use past::{Given, NotKept, Past, Wanted, Was};
 pub use pinned::{NotPinned, Pinned};
 pub use port::{
     AgentName, AgentRequest, Completion, DurableRun, Item, Iteration, ModelWish, Purpose, StepOutcome,

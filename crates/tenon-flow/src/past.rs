@@ -108,15 +108,33 @@ pub(crate) struct Due {
     pub ms: u64,
 }
 
-/// A step that is run again although it had been run.
+/// Work of a step that another document does not keep.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Again {
+pub struct NotKept {
     /// `each[3].inner`
     pub step_id: String,
-    /// Whether it had ended, or was under way.
-    pub ended: bool,
+    pub was: Was,
+    pub wanted: Wanted,
     /// What it had cost; of a step that was under way, only the tokens are known.
     pub spent: Spent,
+}
+
+/// How far a step had come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Was {
+    UnderWay,
+    Ended,
+    /// A question to a person, answered or out of time.
+    Settled,
+}
+
+/// Whether the step is asked for again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// It is, or whether it is depends on what is not known yet.
+    Again,
+    /// What it stands in is over without it: a round too many, an item that is gone, a condition that does not hold.
+    NoMore,
 }
 
 impl Past {

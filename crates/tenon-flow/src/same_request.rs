@@ -21,7 +21,7 @@ use tenon_core::Timestamp;
 
 use crate::document::AgentSpec;
 use crate::interpreter::includes::as_step;
-use crate::past::{Past, first_attempt, is_tried_again_around};
+use crate::past::{Past, Wanted, first_attempt, is_tried_again_around};
 use crate::retell::{Counts, Document, Listener};
 use crate::{
     AgentRequest, ApprovalRequest, Completion, Decision, LoadedWorkflow, Notice, Role, Segment, Spent,
@@ -100,6 +100,29 @@ pub(crate) struct Verdict {
     pub reopened: Vec<StepKey>,
     /// What was not there, and is as good as over.
     pub assumed: Vec<Completion>,
+    pub due: StillDue,
+}
+
+/// What the other document asks for, as far as it is gone through.
+#[derive(Default)]
+pub(crate) struct StillDue {
+    /// Steps that are asked for.
+    asked: HashSet<String>,
+    /// Steps that are over, or will not run.
+    over: HashSet<String>,
+}
+
+impl StillDue {
+    pub(crate) fn wanted(&self, step_id: &str) -> Wanted {
+        let is_in = |around: &String| {
+            let rest = step_id.strip_prefix(around.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        match !self.asked.contains(step_id) && self.over.iter().any(is_in) {
+            true => Wanted::NoMore,
+            false => Wanted::Again,
+        }
+    }
 }
 
 impl Same<'_> {
@@ -232,6 +255,9 @@ impl Same<'_> {
 
 impl Listener for Same<'_> {
     fn asked(&mut self, key: &StepKey, request: &StepRequest) -> Counts {
+        if !matches!(request, StepRequest::Sleep { .. }) {
+            self.verdict.due.asked.insert(key.step_id());
+        }
         match request {
             StepRequest::Agent(_) => self.agent(key, request),
             StepRequest::Sleep { ms } => self.sleep(key, *ms),
@@ -282,7 +308,11 @@ impl Listener for Same<'_> {
         same
     }
 
-    fn told(&mut self, _notice: &Notice, _at: Timestamp) {}
+    fn told(&mut self, notice: &Notice, _at: Timestamp) {
+        if let Notice::Ended { key, .. } | Notice::NotRun { key, .. } = notice {
+            self.verdict.due.over.insert(key.step_id());
+        }
+    }
 
     /// What is inside one that is kept is kept.
     fn looks_inside(&self) -> bool {

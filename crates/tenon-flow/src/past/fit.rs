@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tenon_core::Models;
 
-use super::{Again, Past, has_answers};
+use super::{NotKept, Past, Was, has_answers};
 use crate::paid::{cost_of, spent_by, total};
 use crate::retell::retell;
 use crate::same_request::{Same, Verdict};
@@ -13,7 +13,7 @@ use crate::{AtOnce, Role, RunSpec, Spent, StepKey};
 
 impl Past {
     /// Keeps what another document asks for in the same words. What is left is run again, if it is run at all.
-    pub fn fit(&mut self, spec: &RunSpec) -> Vec<Again> {
+    pub fn fit(&mut self, spec: &RunSpec) -> Vec<NotKept> {
         let root = Arc::clone(&spec.workflow);
         let mut spec = spec.clone();
         // Whatever could have been started is looked at, however many are started at a time.
@@ -21,7 +21,7 @@ impl Past {
         spec.before = total(&self.spent);
         let mut same = Same::new(self, &root);
         retell(&spec, self, &mut same);
-        let Verdict { kept, reopened, assumed } = same.into_verdict();
+        let Verdict { kept, reopened, assumed, due } = same.into_verdict();
         let known: BTreeSet<StepKey> = self
             .ended
             .keys()
@@ -44,19 +44,28 @@ impl Past {
             self.assumed.push(completion);
         }
         let parents = self.parents();
-        let mut again: BTreeMap<String, Again> = BTreeMap::new();
+        let mut again: BTreeMap<String, NotKept> = BTreeMap::new();
         for key in known {
             let ended = self.ended.remove(&key).map(|(_, completion)| completion);
             let is_work = matches!(key.role(), Role::Work | Role::Judge) && !parents.contains(key.segments());
             let turns = self.turns.get(&key).filter(|turns| has_answers(turns));
-            if is_work && (ended.is_some() || turns.is_some()) {
+            let was = match (&ended, turns) {
+                (Some(_), _) if self.questions.contains_key(&key) => Some(Was::Settled),
+                (None, _) if self.resolved.contains_key(&key) => Some(Was::Settled),
+                (Some(_), _) => Some(Was::Ended),
+                (None, Some(_)) => Some(Was::UnderWay),
+                (None, None) => None,
+            };
+            if let Some(was) = was.filter(|_| is_work) {
                 let step_id = key.step_id();
-                let entry = again.entry(step_id.clone()).or_insert(Again {
+                let wanted = due.wanted(&step_id);
+                let entry = again.entry(step_id.clone()).or_insert(NotKept {
                     step_id,
-                    ended: false,
+                    was,
+                    wanted,
                     spent: Spent::default(),
                 });
-                entry.ended |= ended.is_some();
+                entry.was = entry.was.max(was);
                 entry.spent.add(&match (&ended, turns) {
                     (Some(completion), _) => spent_by(completion),
                     (None, Some(turns)) => cost_of(turns, &Models::default()),
