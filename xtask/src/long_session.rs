@@ -31,6 +31,7 @@ pub fn write(tenon_home: &Path, cwd: &Path, bytes: usize) -> Result<Id, Failure>
             message: Message::user(&words),
             origin: Origin::Prompt,
             mail: Vec::new(),
+            ended: Vec::new(),
         })?;
         let message = Message { role: Role::Assistant, parts: vec![Part::Text { text: words.clone() }] };
         write(TurnRecord::ModelTurn {

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tenon_core::{BoxFut, Ending, Event, EventKind, EventSink, Failure, IdSource, Message, Origin, TaskKind};
-use tenon_tools::{Notice, Schedules, StoppedBy, TaskEvent, Tasks, UtcClock};
+use tenon_core::{
+    BoxFut, Ending, Event, EventKind, EventSink, Failure, IdSource, Message, Origin, TaskKind, TurnRecord,
+};
+use tenon_tools::{About, Notice, Schedules, StoppedBy, TaskEvent, Tasks, UtcClock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -180,11 +182,11 @@ impl News {
         Added::Yes
     }
 
-    /// What fits into one message, and what of it clients have not seen yet.
-    fn take(&self) -> Option<(String, Vec<String>)> {
+    /// What fits into one message.
+    fn take(&self) -> Option<Told> {
         let mut state = self.lock();
         let mut told = String::new();
-        let mut unseen = Vec::new();
+        let (mut unseen, mut ended) = (Vec::new(), Vec::new());
         while let Some((notice, _)) = state.queue.front() {
             let chars = notice.told.chars().count().min(MAX_NOTICE_CHARS);
             if !told.is_empty() && told.chars().count() + chars > MAX_TOLD_CHARS {
@@ -198,8 +200,11 @@ impl News {
             if shown == Shown::WhenTold {
                 unseen.push(notice.shown);
             }
+            if notice.about == About::End {
+                ended.extend(notice.task_id);
+            }
         }
-        (!told.is_empty()).then_some((told, unseen))
+        (!told.is_empty()).then_some(Told { text: told, unseen, ended })
     }
 
     fn is_empty(&self) -> bool {
@@ -232,6 +237,15 @@ impl News {
     }
 }
 
+/// News in one message.
+struct Told {
+    text: String,
+    /// What of it clients have not seen yet.
+    unseen: Vec<String>,
+    /// The tasks of whose end it tells.
+    ended: Vec<String>,
+}
+
 /// Ends are what matters: a long piece loses its middle.
 fn shortened(text: &str) -> String {
     let chars = text.chars().count();
@@ -258,19 +272,41 @@ impl Run<'_> {
         if self.tells_again() {
             return Ok(());
         }
-        if let Some((told, unseen)) = self.agent.background.news.take() {
+        self.hear_of_lost_tasks();
+        if let Some(Told { text, unseen, ended }) = self.agent.background.news.take() {
             for text in unseen {
                 self.emitter.emit(EventKind::UserMessage { text, origin: Origin::Notice });
             }
-            self.tell(Message::user(told), Origin::Notice).await?;
+            let (message, origin) = (Message::user(text), Origin::Notice);
+            let mail = Vec::new();
+            self.journal(TurnRecord::UserMessage { message: message.clone(), origin, mail, ended }).await?;
+            self.add_told(message, origin);
         }
         self.tell_mail().await
+    }
+
+    /// What worked in the background when the run was cut off ended with nobody there to see it.
+    fn hear_of_lost_tasks(&mut self) {
+        for task in self.replay.lost_tasks() {
+            let told = task.lost();
+            let shown = format!(
+                "Background {} {} was lost with the process that ran it.",
+                task.kind.name(),
+                task.task_id
+            );
+            let notice = Notice { task_id: Some(task.task_id), about: About::End, told, shown };
+            self.agent.background.news.add(notice, Shown::WhenTold);
+        }
     }
 
     /// The model has nothing more to do. Is there news for it, now or within the time for waiting?
     pub(crate) async fn hears_more(&mut self) -> bool {
         if self.heard_more() {
             return true;
+        }
+        // It would have been waited for.
+        if self.replay.has_lost_an_agent() {
+            self.hear_of_lost_tasks();
         }
         self.hears_of_tasks().await || self.has_mail().await
     }

@@ -39,6 +39,7 @@ impl Run<'_> {
             message: message.clone(),
             origin: Origin::Notice,
             mail: mail.ids.clone(),
+            ended: Vec::new(),
         };
         self.journal(record).await?;
         mailbox.told(&mail);

@@ -9,8 +9,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use tenon_core::{
-    Cost, FinishReason, Message, Origin, ToolCall, ToolErrorKind, ToolOutcome, ToolResult, TurnRecord, Usage,
-    Used,
+    BegunTask, Cost, FinishReason, LeftBehind, Message, Origin, SeenFile, TaskKind, ToolCall, ToolErrorKind,
+    ToolOutcome, ToolResult, TurnRecord, Usage, Used,
 };
 
 use crate::fold::Turn;
@@ -26,6 +26,8 @@ pub struct Replay {
     calls: HashMap<String, Call>,
     /// Requests that were paid for and are no turns.
     besides: Vec<(String, Usage)>,
+    /// Background work that was begun and of whose end the model was not told.
+    tasks: Vec<BegunTask>,
 }
 
 #[derive(Clone, Debug)]
@@ -38,7 +40,7 @@ enum Answer {
 #[derive(Clone, Debug)]
 enum Call {
     Begun,
-    Done(ToolResult),
+    Done(ToolResult, Vec<SeenFile>),
 }
 
 impl Replay {
@@ -46,8 +48,9 @@ impl Replay {
         let mut replay = Replay::default();
         for record in records {
             match record {
-                TurnRecord::UserMessage { message, origin, mail } => {
+                TurnRecord::UserMessage { message, origin, mail, ended } => {
                     let is_mail = !mail.is_empty();
+                    replay.know_ended(&ended);
                     replay.answers.push_back(Answer::Told { message, origin, is_mail });
                 }
                 TurnRecord::ModelTurn { model, message, usage, finish, .. } => {
@@ -56,8 +59,11 @@ impl Replay {
                 TurnRecord::ToolStarted { call_id, .. } => {
                     replay.calls.entry(call_id).or_insert(Call::Begun);
                 }
-                TurnRecord::ToolFinished { result, .. } => {
-                    replay.calls.insert(result.call_id.clone(), Call::Done(result));
+                TurnRecord::ToolFinished { result, left, .. } => {
+                    let LeftBehind { files, begun, ended } = left;
+                    replay.tasks.extend(begun);
+                    replay.know_ended(&ended);
+                    replay.calls.insert(result.call_id.clone(), Call::Done(result, files));
                 }
                 TurnRecord::Compacted { messages, .. } => {
                     replay.answers.push_back(Answer::Compacted(messages))
@@ -75,7 +81,7 @@ impl Replay {
         match record {
             TurnRecord::ToolStarted { call_id, .. } => self.calls.contains_key(call_id),
             TurnRecord::ToolFinished { result, .. } => {
-                matches!(self.calls.get(&result.call_id), Some(Call::Done(_)))
+                matches!(self.calls.get(&result.call_id), Some(Call::Done(..)))
             }
             TurnRecord::UserMessage { .. }
             | TurnRecord::ModelTurn { .. }
@@ -93,6 +99,19 @@ impl Replay {
             Some(Answer::Told { message, .. }) => Some(message),
             _ => None,
         }
+    }
+
+    fn know_ended(&mut self, ended: &[String]) {
+        self.tasks.retain(|task| !ended.contains(&task.task_id));
+    }
+
+    /// What was under way in the background when the run was cut off, once its past has been gone through.
+    pub(crate) fn lost_tasks(&mut self) -> Vec<BegunTask> {
+        if self.answers.is_empty() { std::mem::take(&mut self.tasks) } else { Vec::new() }
+    }
+
+    pub(crate) fn has_lost_an_agent(&self) -> bool {
+        self.tasks.iter().any(|task| task.kind == TaskKind::Agent)
     }
 
     pub(crate) fn knows(&self, call: &ToolCall) -> bool {
@@ -140,15 +159,18 @@ impl Run<'_> {
 
     /// Tells what came from elsewhere in its old place. Whether the past is still being gone through: news waits until then.
     pub(crate) fn tells_again(&mut self) -> bool {
-        if self.replay.answers.is_empty() {
-            return false;
-        }
-        while let Some(Answer::Told { origin: Origin::Notice, .. }) = self.replay.answers.front() {
-            if let Some(message) = self.replay.told() {
-                self.add_told(message, Origin::Notice);
+        loop {
+            match self.replay.answers.front() {
+                Some(Answer::Told { origin: Origin::Notice, .. }) => {
+                    if let Some(message) = self.replay.told() {
+                        self.add_told(message, Origin::Notice);
+                    }
+                }
+                Some(Answer::Compacted(_)) => self.makes_room_again(),
+                Some(Answer::Told { .. } | Answer::Turn { .. }) => return true,
+                None => return false,
             }
         }
-        true
     }
 
     /// Whether there was something to go on with when the model had nothing more to do.
@@ -164,13 +186,17 @@ impl Run<'_> {
 
     /// Whether room need not be made here: it was, or the turn that follows was taken without.
     pub(crate) fn has_room_from_before(&mut self) -> bool {
+        self.makes_room_again();
+        !self.replay.answers.is_empty()
+    }
+
+    fn makes_room_again(&mut self) {
         while let Some(Answer::Compacted(_)) = self.replay.answers.front() {
             if let Some(Answer::Compacted(messages)) = self.replay.answers.pop_front() {
                 self.history = messages;
                 self.prompted = None;
             }
         }
-        !self.replay.answers.is_empty()
     }
 
     /// What became of a call, if it was begun before.
@@ -186,7 +212,8 @@ impl Run<'_> {
                 let outcome = ToolOutcome::error(ToolErrorKind::Failed, INTERRUPTED);
                 self.report(call, Done::at_once(outcome)).await.map(Some)
             }
-            Call::Done(result) => {
+            Call::Done(result, files) => {
+                self.agent.registry.recall(&files);
                 let metrics = self.metrics.tools.entry(call.name.clone()).or_default();
                 if result.is_error {
                     metrics.fail += 1;

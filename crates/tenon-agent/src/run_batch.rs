@@ -9,9 +9,9 @@ use std::time::Instant;
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use tenon_core::{
-    Args, Cancel, Client, Decision, ErrorClass, EventKind, Failure, PermissionAsk, PermissionDenial,
-    PermissionReply, RawJson, ToolCall, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome, ToolReport,
-    ToolResult, TurnRecord,
+    Args, BegunTask, Cancel, Client, Decision, ErrorClass, EventKind, Failure, PermissionAsk,
+    PermissionDenial, PermissionReply, RawJson, ToolCall, ToolCtx, ToolErrorKind, ToolKind, ToolOutcome,
+    ToolReport, ToolResult, TurnRecord,
 };
 use tenon_tools::Verdict;
 
@@ -336,7 +336,9 @@ impl Run<'_> {
             stored: stored.clone(),
         };
         self.batch.results.push(result.clone());
-        self.journal(TurnRecord::ToolFinished { turn: self.turns, result: result.clone() }).await?;
+        let mut left = outcome.left;
+        left.begun.extend(self.agent.background.tasks.begun_by(&call.id).into_iter().map(BegunTask::from));
+        self.journal(TurnRecord::ToolFinished { turn: self.turns, result: result.clone(), left }).await?;
         self.emitter.emit(EventKind::ToolFinished(ToolReport {
             call_id: call.id.clone(),
             name: call.name.clone(),

@@ -150,7 +150,13 @@ impl<'a> Run<'a> {
             self.add_told(if origin == Origin::Notice { before } else { message }, origin);
             return Ok(());
         }
-        self.journal(TurnRecord::UserMessage { message: message.clone(), origin, mail: Vec::new() }).await?;
+        self.journal(TurnRecord::UserMessage {
+            message: message.clone(),
+            origin,
+            mail: Vec::new(),
+            ended: Vec::new(),
+        })
+        .await?;
         self.add_told(message, origin);
         Ok(())
     }

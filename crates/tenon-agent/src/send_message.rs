@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::json;
 use tenon_core::{Args, BoxFut, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
-use tenon_tools::{ArgReader, Notice, Refusal};
+use tenon_tools::{About, ArgReader, Notice, Refusal};
 
 use crate::Background;
 use crate::drain::{Added, Shown};
@@ -54,6 +54,7 @@ impl SendMessage {
         let Some(news) = news else { return Err(Refusal::failed(self.nobody(id))) };
         let notice = Notice {
             task_id: None,
+            about: About::News,
             told: format!("The agent that you work for says: {message}"),
             shown: message.to_owned(),
         };

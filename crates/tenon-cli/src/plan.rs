@@ -69,6 +69,8 @@ pub struct Planned {
     pub connections: Connections,
     /// The cassette being written.
     pub recorder: Option<Arc<Recorder>>,
+    /// Of the run itself, for its further sessions; of other agents.
+    pub main_tools: OwnTools,
     pub own_tools: OwnTools,
     pub folders: Arc<WorkFolders>,
     /// Agents that may be asked for help, unless a flag or a rule leaves them out.
@@ -234,7 +236,7 @@ impl Plan<'_> {
         }
         kit.secrets = chosen.secrets.clone();
         kit.providers = chosen.providers.clone();
-        let WorkFolder { own_tools, sandbox } = folders.work_at(workspace, &cwd, warnings)?;
+        let WorkFolder { main_tools, own_tools, sandbox } = folders.work_at(workspace, &cwd, warnings)?;
         let servers = if embedded { McpServers::default() } else { servers };
         let mcp = Arc::new(self.start_servers(servers, &cwd, &outputs, &permissions, &chosen.secrets));
         let home = self.here.tenon_home.as_ref().filter(|_| is_kept);
@@ -255,7 +257,7 @@ impl Plan<'_> {
             is_kept,
         };
         let background = subagents::background(settings, &self.ids.source);
-        let mut built_in = own_tools(&background.tasks);
+        let mut built_in = main_tools(&background.tasks);
         built_in.extend(more_tools::tools(args, &self.loaded, self.here, &of_run));
         built_in.extend(background.schedules.tools());
         let registry = selection.registry(built_in, &permissions);
@@ -304,6 +306,7 @@ impl Plan<'_> {
             model: chosen.model.clone(),
         };
         let session = session::open(recorded, self.here, self.origin, &beginning, &recording, warnings)?;
+        registry.recall(&session.seen);
         let ending = Ending {
             session: session::Ending::of(&session, self.here, settings),
             mcp: Arc::clone(&mcp),
@@ -373,6 +376,7 @@ impl Plan<'_> {
             agents,
             connections,
             recorder,
+            main_tools,
             own_tools,
             folders,
             subagents,

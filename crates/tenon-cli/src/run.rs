@@ -193,9 +193,9 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
     };
     if let (Some(connection), Some(lines)) = (connection, lines) {
         let (agent, ending) = match plan {
-            Ok(Planned { agent, ending, mcp, agents, connections, subagents, own_tools, .. }) => {
+            Ok(Planned { agent, ending, mcp, agents, connections, subagents, main_tools, .. }) => {
                 let is_blank = agent.session_start == Some(SessionSource::Startup);
-                let parts = Parts { mcp, connections, agents, subagents, own_tools, is_blank };
+                let parts = Parts { mcp, connections, agents, subagents, main_tools, is_blank };
                 (Ok((agent, parts)), Some(ending))
             }
             Err(failure) if failure.class == ErrorClass::Usage => {
@@ -257,10 +257,10 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
         (Err(failure), _) if failure.class == ErrorClass::Usage => return usage_failure(reporter, &failure),
         (plan, Some(command)) => {
             let agent = match plan {
-                Ok(Planned { agent, ending, mcp, agents, connections, subagents, own_tools, .. }) => {
+                Ok(Planned { agent, ending, mcp, agents, connections, subagents, main_tools, .. }) => {
                     to_end = Some(ending);
                     let is_blank = true;
-                    Ok((agent, Parts { mcp, connections, agents, subagents, own_tools, is_blank }))
+                    Ok((agent, Parts { mcp, connections, agents, subagents, main_tools, is_blank }))
                 }
                 Err(failure) => {
                     warnings.iter().for_each(|warning| reporter.warn(warning));

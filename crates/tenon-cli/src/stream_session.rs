@@ -165,7 +165,7 @@ pub struct Parts {
     pub agents: Vec<AgentFile>,
     /// `None` when a flag or a rule leaves them out.
     pub subagents: Option<Arc<Subagents>>,
-    pub own_tools: OwnTools,
+    pub main_tools: OwnTools,
     /// Nothing was said in the session yet, and it is new.
     pub is_blank: bool,
 }

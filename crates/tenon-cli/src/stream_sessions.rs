@@ -65,11 +65,15 @@ impl StreamHost {
         let transcript = home.map(|home| Place::of(home, &cwd).session_file(id));
         let background = subagents::background(&self.settings, &self.ids);
         let agent = &mut live.agent;
-        let mut own = (live.parts.own_tools)(&background.tasks);
+        let mut own = (live.parts.main_tools)(&background.tasks);
         own.extend(background.schedules.tools());
         own.into_iter().for_each(|tool| {
             agent.registry.replace(tool);
         });
+        if let Some(kit) = &self.kit {
+            kit.workspace.forget_reads();
+        }
+        agent.registry.recall(&opened.seen);
         agent.background = background;
         agent.journal = opened.journal;
         agent.info.session_id = id;

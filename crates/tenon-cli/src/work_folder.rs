@@ -28,6 +28,9 @@ pub struct WorkFolders {
 }
 
 pub struct WorkFolder {
+    /// For whoever has the workspace that was given: the run itself, session after session.
+    pub main_tools: OwnTools,
+    /// For other agents, each of which has to read files itself.
     pub own_tools: OwnTools,
     pub sandbox: SandboxState,
 }
@@ -82,8 +85,11 @@ impl WorkFolders {
         let settings = &self.loaded.settings.sandbox;
         let (sandbox, made) = sandbox::confine(&self.args, settings, folders, &mut shell, warnings)?;
         self.temporary.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
+        let (shared, shell_of_main) = (Arc::clone(&workspace), shell.clone());
+        let main_tools: OwnTools =
+            Arc::new(move |tasks| builtin_tools(Arc::clone(&shared), shell_of_main.clone(), tasks.clone()));
         let own_tools: OwnTools =
-            Arc::new(move |tasks| builtin_tools(workspace.clone(), shell.clone(), tasks.clone()));
-        Ok(WorkFolder { own_tools, sandbox })
+            Arc::new(move |tasks| builtin_tools(workspace.for_another_agent(), shell.clone(), tasks.clone()));
+        Ok(WorkFolder { main_tools, own_tools, sandbox })
     }
 }

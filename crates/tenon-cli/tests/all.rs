@@ -69,6 +69,8 @@ mod flow_going_on;
 mod flow_inputs;
 #[path = "all/flow_isolation.rs"]
 mod flow_isolation;
+#[path = "all/flow_knows.rs"]
+mod flow_knows;
 #[path = "all/flow_limits.rs"]
 mod flow_limits;
 #[path = "all/flow_manners.rs"]

@@ -233,7 +233,8 @@ pub struct TaskEnd {
     pub duration_ms: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TaskKind {
     Shell,
     Monitor,

@@ -15,6 +15,7 @@ mod event;
 mod hook;
 mod id;
 mod journal_message;
+mod left_behind;
 mod mcp;
 mod media;
 mod message;
@@ -47,6 +48,7 @@ pub use hook::{
 };
 pub use id::{Id, IdSource, Timestamp};
 pub use journal_message::JournalMessage;
+pub use left_behind::{BegunTask, LeftBehind, SeenFile};
 pub use mcp::{McpConnection, McpServerConfig, McpState, McpTrust};
 pub use media::Media;
 pub use message::{Message, Part, Role, ToolCall, ToolResult};

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{
-    Args, Cost, DeltaStream, Dollars, Event, FinishReason, Message, PermissionUpdates, Price, Request,
-    ToolCtx, ToolOutcome, ToolResult, ToolSpec, Usage,
+    Args, Cost, DeltaStream, Dollars, Event, FinishReason, LeftBehind, Message, PermissionUpdates, Price,
+    Request, SeenFile, ToolCtx, ToolOutcome, ToolResult, ToolSpec, Usage,
 };
 
 pub type BoxFut<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -28,6 +28,8 @@ pub trait Tool: Send + Sync {
     /// Shared: every request of every run carries it.
     fn spec(&self) -> &Arc<ToolSpec>;
     fn call(&self, ctx: ToolCtx, args: Args) -> BoxFut<'_, ToolOutcome>;
+    /// The conversation knows these files from before: its process is another one now.
+    fn recall(&self, _files: &[SeenFile]) {}
 }
 
 /// Where events go. `emit` and `flush` never wait.
@@ -166,6 +168,8 @@ pub enum TurnRecord {
         origin: Origin,
         /// Which messages of other agents it holds.
         mail: Vec<String>,
+        /// Of which tasks in the background it tells the end.
+        ended: Vec<String>,
     },
     ModelTurn {
         turn: u32,
@@ -182,6 +186,7 @@ pub enum TurnRecord {
     ToolFinished {
         turn: u32,
         result: ToolResult,
+        left: LeftBehind,
     },
     /// From here on the conversation consists of these messages; what came before is no longer sent.
     Compacted {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Number, Value};
 
-use crate::{Cancel, Client, EventKind, EventSink, Media, Metrics, ToolDisplay, TraceContext};
+use crate::{
+    Cancel, Client, EventKind, EventSink, LeftBehind, Media, Metrics, SeenFile, ToolDisplay, TraceContext,
+};
 
 /// How a tool is described to the model and to the permission rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,6 +82,8 @@ pub struct ToolOutcome {
     pub lines_removed: u64,
     /// What an agent used that worked for this call; it counts as the caller's.
     pub metrics: Option<Box<Metrics>>,
+    /// What the conversation must still know when it goes on elsewhere.
+    pub left: LeftBehind,
 }
 
 impl ToolOutcome {
@@ -89,6 +93,12 @@ impl ToolOutcome {
 
     pub fn error(kind: ToolErrorKind, content: impl Into<String>) -> ToolOutcome {
         ToolOutcome { content: content.into(), error: Some(kind), ..ToolOutcome::default() }
+    }
+
+    /// The same of a call that knows what is in a file now.
+    pub fn having_seen(mut self, file: SeenFile) -> ToolOutcome {
+        self.left.files.push(file);
+        self
     }
 }
 

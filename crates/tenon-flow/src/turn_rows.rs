@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use tenon_core::{
-    BoxFut, FinishReason, JournalMessage, Message, Origin, Part, Role, Secrets, Timestamp, ToolResult,
-    TurnJournal, TurnRecord, Usage,
+    BoxFut, FinishReason, JournalMessage, LeftBehind, Message, Origin, Part, Role, Secrets, Timestamp,
+    ToolResult, TurnJournal, TurnRecord, Usage,
 };
 
 use crate::journal::{Entry, Lease, RowKind};
@@ -43,6 +43,9 @@ struct Told {
     /// Ids of the messages of other agents that it holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     mail: Vec<String>,
+    /// Ids of tasks in the background of whose end it tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -66,6 +69,8 @@ struct ToolStarted {
 struct ToolDone {
     turn: u32,
     message: JournalMessage,
+    #[serde(default, skip_serializing_if = "LeftBehind::is_empty")]
+    left: LeftBehind,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -85,9 +90,9 @@ struct Besides {
 fn written(record: &TurnRecord, secrets: &Secrets) -> Result<Option<(RowKind, String)>, serde_json::Error> {
     let whole = |message: &Message| JournalMessage::of(message, secrets);
     Ok(Some(match record {
-        TurnRecord::UserMessage { message, origin, mail } => {
+        TurnRecord::UserMessage { message, origin, mail, ended } => {
             let origin = origin_name(*origin).to_owned();
-            let told = Told { message: whole(message), origin, mail: mail.clone() };
+            let told = Told { message: whole(message), origin, mail: mail.clone(), ended: ended.clone() };
             (RowKind::Told, serde_json::to_string(&told)?)
         }
         TurnRecord::ModelTurn { turn, model, message, usage, finish } => {
@@ -100,9 +105,10 @@ fn written(record: &TurnRecord, secrets: &Secrets) -> Result<Option<(RowKind, St
             let started = ToolStarted { turn: *turn, call_id: call_id.clone(), name: name.clone() };
             (RowKind::ToolStarted, serde_json::to_string(&started)?)
         }
-        TurnRecord::ToolFinished { turn, result } => {
+        TurnRecord::ToolFinished { turn, result, left } => {
             let parts = vec![Part::ToolResult(result.clone())];
-            let done = ToolDone { turn: *turn, message: whole(&Message { role: Role::User, parts }) };
+            let message = whole(&Message { role: Role::User, parts });
+            let done = ToolDone { turn: *turn, message, left: left.clone().without(secrets) };
             (RowKind::ToolDone, serde_json::to_string(&done)?)
         }
         TurnRecord::Compacted { messages, before_tokens, after_tokens } => {
@@ -122,9 +128,9 @@ fn written(record: &TurnRecord, secrets: &Secrets) -> Result<Option<(RowKind, St
 /// The record behind a row, if it is one of an agent's turns.
 pub(crate) fn read(entry: &Entry) -> Option<Result<TurnRecord, String>> {
     let record = match entry.kind {
-        RowKind::Told => parsed(entry).and_then(|Told { message, origin, mail }| {
+        RowKind::Told => parsed(entry).and_then(|Told { message, origin, mail, ended }| {
             let (message, origin) = (message.into_message(), origin_named(&origin)?);
-            Ok(TurnRecord::UserMessage { message, origin, mail })
+            Ok(TurnRecord::UserMessage { message, origin, mail, ended })
         }),
         RowKind::ModelTurn => parsed(entry).and_then(|ModelTurn { turn, model, message, usage, finish }| {
             let (message, finish) = (message.into_message(), finish_named(&finish)?);
@@ -132,8 +138,8 @@ pub(crate) fn read(entry: &Entry) -> Option<Result<TurnRecord, String>> {
         }),
         RowKind::ToolStarted => parsed(entry)
             .map(|ToolStarted { turn, call_id, name }| TurnRecord::ToolStarted { turn, call_id, name }),
-        RowKind::ToolDone => parsed(entry).and_then(|ToolDone { turn, message }| {
-            Ok(TurnRecord::ToolFinished { turn, result: only_result(message)? })
+        RowKind::ToolDone => parsed(entry).and_then(|ToolDone { turn, message, left }| {
+            Ok(TurnRecord::ToolFinished { turn, result: only_result(message)?, left })
         }),
         RowKind::Compacted => {
             parsed(entry).map(|Compacted { messages, before_tokens, after_tokens }| TurnRecord::Compacted {

@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tenon_core::{
-    DurableEvent, DurableMessage, Event, EventKind, Id, Message, Origin, Outcome, Part, Role, Secrets,
-    Timestamp, ToolResult, TurnRecord,
+    DurableEvent, DurableMessage, Event, EventKind, Id, LeftBehind, Message, Origin, Outcome, Part, Role,
+    Secrets, Timestamp, ToolResult, TurnRecord,
 };
 
 /// The version of this format. A file of a later one is not touched.
@@ -65,9 +65,15 @@ pub(crate) fn line(record: &TurnRecord, provider: &str, model: &str, secrets: &S
     let time = Timestamp::now().to_iso8601();
     let stored = |message: &Message| message.redact().without(secrets);
     match record {
-        TurnRecord::UserMessage { message, origin, .. } => json_line(&json!({
-            "type": "user", "time": time, "origin": origin.name(), "message": stored(message),
-        })),
+        TurnRecord::UserMessage { message, origin, ended, .. } => {
+            let mut told = json!({
+                "type": "user", "time": time, "origin": origin.name(), "message": stored(message),
+            });
+            if !ended.is_empty() {
+                told["ended"] = json!(ended);
+            }
+            json_line(&told)
+        }
         TurnRecord::ModelTurn { turn, model, message, usage, finish: _ } => json_line(&json!({
             "type": "assistant", "time": time, "turn": turn, "model": model, "provider": provider, "usage": usage,
             "message": stored(message),
@@ -75,9 +81,15 @@ pub(crate) fn line(record: &TurnRecord, provider: &str, model: &str, secrets: &S
         TurnRecord::ToolStarted { turn, call_id, name } => json_line(&json!({
             "type": "tool_started", "time": time, "turn": turn, "call_id": secrets.hide(call_id), "name": name,
         })),
-        TurnRecord::ToolFinished { turn, result } => json_line(&json!({
-            "type": "tool_result", "time": time, "turn": turn, "message": stored(&answer(result)),
-        })),
+        TurnRecord::ToolFinished { turn, result, left } => {
+            let mut done = json!({
+                "type": "tool_result", "time": time, "turn": turn, "message": stored(&answer(result)),
+            });
+            if !left.is_empty() {
+                done["left"] = json!(left.clone().without(secrets));
+            }
+            json_line(&done)
+        }
         TurnRecord::Compacted { messages, before_tokens, after_tokens } => json_line(&json!({
             "type": "compacted", "time": time, "before_tokens": before_tokens, "after_tokens": after_tokens,
             "model": model, "provider": provider,
@@ -94,8 +106,9 @@ pub(crate) fn line(record: &TurnRecord, provider: &str, model: &str, secrets: &S
 }
 
 /// Something the model is told that no run recorded.
-pub(crate) fn notice_line(message: Message, secrets: &Secrets) -> Vec<u8> {
-    line(&TurnRecord::UserMessage { message, origin: Origin::Notice, mail: Vec::new() }, "", "", secrets)
+pub(crate) fn notice_line(message: Message, ended: Vec<String>, secrets: &Secrets) -> Vec<u8> {
+    let told = TurnRecord::UserMessage { message, origin: Origin::Notice, mail: Vec::new(), ended };
+    line(&told, "", "", secrets)
 }
 
 /// The word for a call that a crash left without a result.
@@ -158,8 +171,8 @@ fn json_line(record: &Value) -> Vec<u8> {
 pub(crate) enum Record {
     /// What somebody asked.
     Prompt(Message),
-    /// What the model was told besides.
-    Told(Message),
+    /// What the model was told besides, and of which tasks it tells the end.
+    Told(Message, Vec<String>),
     Assistant {
         message: Message,
         by: By,
@@ -167,7 +180,7 @@ pub(crate) enum Record {
     ToolStarted {
         call_id: String,
     },
-    ToolResult(ToolResult),
+    ToolResult(ToolResult, LeftBehind),
     Compacted {
         messages: Vec<Message>,
         by: By,
@@ -207,7 +220,7 @@ pub(crate) fn read(line: &[u8]) -> Result<Record, NotARecord> {
             let message = stored.message.into_message();
             match stored.origin == Origin::Prompt.name() {
                 true => Ok(Record::Prompt(message)),
-                false => Ok(Record::Told(message)),
+                false => Ok(Record::Told(message, stored.ended)),
             }
         }
         "assistant" => {
@@ -221,7 +234,8 @@ pub(crate) fn read(line: &[u8]) -> Result<Record, NotARecord> {
         }
         "tool_result" => {
             let stored: WithMessage = serde_json::from_slice(line)?;
-            results_in(stored.message).next().map(Record::ToolResult).ok_or(NotARecord)
+            let left = stored.left;
+            results_in(stored.message).next().map(|result| Record::ToolResult(result, left)).ok_or(NotARecord)
         }
         "compacted" => {
             let stored: Compacted = serde_json::from_slice(line)?;
@@ -318,6 +332,10 @@ struct WithMessage {
     provider: String,
     #[serde(default)]
     origin: String,
+    #[serde(default)]
+    left: LeftBehind,
+    #[serde(default)]
+    ended: Vec<String>,
 }
 
 #[derive(Deserialize)]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tenon_agent::tell;
-use tenon_core::{Id, Message};
+use tenon_core::{Id, Message, SeenFile};
 
 use crate::lock::{Refused, Writer};
 use crate::record::{COMPLETE, Head, closing_line, notice_line};
@@ -37,6 +37,8 @@ pub struct Resumed {
     pub history: Vec<Message>,
     /// What the person should know: half-written and broken lines, calls that were interrupted.
     pub warnings: Vec<String>,
+    /// Files as the conversation knows them, for [`tenon_tools::Registry::recall`].
+    pub seen: Vec<SeenFile>,
 }
 
 /// Takes up a session, to be written further under its own id. `head` is for a file whose first record is
@@ -127,10 +129,15 @@ pub fn read(place: &Place, id: Id, asked: Asked<'_>) -> Result<Resumed, SessionE
 }
 
 fn resumed(mut story: Story, warnings: Vec<String>) -> Resumed {
-    if let Some(note) = story.gap() {
+    for note in [story.gap(), story.lost_work()].into_iter().flatten() {
         tell(&mut story.history, note);
     }
-    Resumed { head: story.scan.head.map(|read| read.head), history: shown(story.history), warnings }
+    Resumed {
+        head: story.scan.head.map(|read| read.head),
+        history: shown(story.history),
+        warnings,
+        seen: story.seen,
+    }
 }
 
 fn not_recorded(path: PathBuf, error: io::Error) -> SessionFile {
@@ -211,15 +218,19 @@ fn put_aside(mut file: &File, from: u64, path: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// Keeps the answers that the calls were given instead of results, and the note about what was not recorded.
+/// Keeps the answers that the calls were given instead of results, and the notes about what was not recorded.
 fn close(open: &mut Open, story: &Story, recorder: &Recorder) -> io::Result<()> {
     for result in &story.closings {
         open.append(&closing_line(result, &recorder.secrets))?;
     }
-    match story.gap() {
-        Some(message) => open.append(&notice_line(message, &recorder.secrets)),
-        None => Ok(()),
+    if let Some(message) = story.gap() {
+        open.append(&notice_line(message, Vec::new(), &recorder.secrets))?;
     }
+    if let Some(message) = story.lost_work() {
+        let ended = story.lost.iter().map(|task| task.task_id.clone()).collect();
+        open.append(&notice_line(message, ended, &recorder.secrets))?;
+    }
+    Ok(())
 }
 
 /// What follows the last compaction, under a new first record: complete under its name, or not there.

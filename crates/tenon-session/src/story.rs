@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use tenon_agent::{Prompted, Unfinished, close_calls, tell};
-use tenon_core::{Id, Message, ToolCall, ToolResult};
+use tenon_core::{BegunTask, Id, Message, SeenFile, ToolCall, ToolResult};
 
 use crate::record::{By, FORMAT, Record};
 use crate::scan::{Scan, scan};
@@ -23,6 +23,10 @@ pub(crate) struct Story {
     pub(crate) interrupted: Vec<String>,
     /// Who gave the last answer.
     pub(crate) last: By,
+    /// Files that the conversation knows.
+    pub(crate) seen: Vec<SeenFile>,
+    /// Background work of whose end it was not told. Whoever looked after it is gone.
+    pub(crate) lost: Vec<BegunTask>,
 }
 
 /// What the model is told where the recording stopped before the run did.
@@ -35,6 +39,12 @@ impl Story {
         (!complete).then(|| Message::user(GAP))
     }
 
+    /// The same about what had worked in the background.
+    pub(crate) fn lost_work(&self) -> Option<Message> {
+        let told: Vec<String> = self.lost.iter().map(BegunTask::lost).collect();
+        (!told.is_empty()).then(|| Message::user(told.join("\n\n")))
+    }
+
     pub(crate) fn read(file: &File, path: &Path, id: Id, asked: Asked<'_>) -> Result<Story, SessionError> {
         let mut telling = Telling {
             asked,
@@ -43,6 +53,8 @@ impl Story {
             results: Vec::new(),
             prompted: None,
             last: By::default(),
+            seen: Vec::new(),
+            lost: Vec::new(),
         };
         let scan = scan(file, |record| telling.push(record))
             .map_err(|error| SessionError::Unreadable { path: path.to_path_buf(), error })?;
@@ -51,7 +63,7 @@ impl Story {
         }
         // A start that should stand before the call may be among what was not written or cannot be read.
         let all_there = scan.broken == 0 && scan.head.as_ref().is_some_and(|head| head.recording_complete);
-        let Telling { mut history, begun, results, last, .. } = telling;
+        let Telling { mut history, begun, results, last, seen, lost, .. } = telling;
         let may_have_run = |call: &ToolCall| !call.terminal && (begun.contains(&call.id) || !all_there);
         let open: Vec<ToolCall> = history.last().into_iter().flat_map(Message::tool_calls).cloned().collect();
         let closings = close_calls(&mut history, results, |call| match may_have_run(call) {
@@ -61,7 +73,7 @@ impl Story {
         let closed: HashSet<&str> = closings.iter().map(|result| result.call_id.as_str()).collect();
         let interrupted = open.iter().filter(|call| closed.contains(call.id.as_str()) && may_have_run(call));
         let interrupted = interrupted.map(|call| call.name.clone()).collect();
-        Ok(Story { scan, history, closings, interrupted, last })
+        Ok(Story { scan, history, closings, interrupted, last, seen, lost })
     }
 }
 
@@ -73,6 +85,8 @@ struct Telling<'a> {
     /// Where the last prompt was added.
     prompted: Option<Prompted>,
     last: By,
+    seen: Vec<SeenFile>,
+    lost: Vec<BegunTask>,
 }
 
 impl Telling<'_> {
@@ -82,8 +96,9 @@ impl Telling<'_> {
                 self.close();
                 self.prompted = Some(Prompted::by(&mut self.history, message));
             }
-            Record::Told(message) => {
+            Record::Told(message, ended) => {
                 self.close();
+                self.lost.retain(|task| !ended.contains(&task.task_id));
                 match &mut self.prompted {
                     Some(prompted) => prompted.tell(&mut self.history, message),
                     None => tell(&mut self.history, message),
@@ -100,7 +115,12 @@ impl Telling<'_> {
             Record::ToolStarted { call_id } => {
                 self.begun.insert(call_id);
             }
-            Record::ToolResult(result) => self.results.push(result),
+            Record::ToolResult(result, left) => {
+                self.results.push(result);
+                self.seen.extend(left.files);
+                self.lost.extend(left.begun);
+                self.lost.retain(|task| !left.ended.contains(&task.task_id));
+            }
             Record::Compacted { mut messages, by } => {
                 if !self.is_asked(&by) {
                     messages.iter_mut().for_each(without_natives);

@@ -80,8 +80,8 @@ fn edit(spec: &ToolSpec, workspace: &Workspace, args: &Args) -> Result<ToolOutco
         if !old.is_empty() {
             return Err(Refusal::failed(missing(workspace, given, &path)));
         }
-        store(workspace, given, &path, new)?;
-        return Ok(changed(format!("Created `{shown}`."), &shown, "", new));
+        let seen = store(workspace, given, &path, new)?;
+        return Ok(changed(format!("Created `{shown}`."), &shown, "", new).having_seen(seen));
     };
     if old.is_empty() {
         return Err(Refusal::failed(format!(
@@ -96,12 +96,12 @@ fn edit(spec: &ToolSpec, workspace: &Workspace, args: &Args) -> Result<ToolOutco
     })?;
     let Replaced { text, times, line } =
         replace(&before, old, new, count).map_err(|why| Refusal::failed(why.say(given)))?;
-    store(workspace, given, &path, &text)?;
+    let seen = store(workspace, given, &path, &text)?;
     let message = match times {
         1 => format!("Edited `{shown}` at line {line}."),
         n => format!("Edited `{shown}` in {n} places, the first at line {line}."),
     };
-    Ok(changed(message, &shown, &before, &text))
+    Ok(changed(message, &shown, &before, &text).having_seen(seen))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

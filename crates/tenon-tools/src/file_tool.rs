@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenon_core::{Args, BoxFut, Cancel, Tool, ToolCtx, ToolOutcome, ToolSpec};
+use tenon_core::{Args, BoxFut, Cancel, SeenFile, Tool, ToolCtx, ToolOutcome, ToolSpec};
 
 use crate::Workspace;
 use crate::args::Refusal;
@@ -38,5 +38,9 @@ impl Tool for FileTool {
                 Box::pin(blocking::changing(ctx, move || change(&spec, &workspace, &args)))
             }
         }
+    }
+
+    fn recall(&self, files: &[SeenFile]) {
+        self.workspace.recall(files);
     }
 }

@@ -105,7 +105,7 @@ pub use shell::ShellOptions;
 pub use shell_run::ShellTerminal;
 pub use skill::Skill;
 pub use tasks::{
-    NewTask, NotStarted, Notice, PromoteError, Settled, StopError, StoppedBy, TaskEvent, TaskHandle,
+    About, NewTask, NotStarted, Notice, PromoteError, Settled, StopError, StoppedBy, TaskEvent, TaskHandle,
     TaskInfo, Tasks,
 };
 pub use todo_write::TodoOptions;

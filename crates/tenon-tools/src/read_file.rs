@@ -101,8 +101,8 @@ pub(crate) fn show(
             shown.total
         )));
     }
-    workspace.remember(&path, hash.finish());
-    Ok(ToolOutcome::ok(shown.text()))
+    let seen = workspace.remember(&path, hash.finish());
+    Ok(ToolOutcome::ok(shown.text()).having_seen(seen))
 }
 
 /// An image, whole or not at all.

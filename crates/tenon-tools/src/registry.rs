@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-use tenon_core::{Args, Tool, ToolSpec};
+use tenon_core::{Args, SeenFile, Tool, ToolSpec};
 
 use crate::nearest::nearest;
 use crate::rule::canonical;
@@ -209,6 +209,13 @@ impl Registry {
         find(name)
             .or_else(|| list.alias(name).and_then(|alias| find(alias.tool)))
             .or_else(|| CALLABLE_ALIASES.contains(&name).then(|| find(canonical(name))).flatten())
+    }
+
+    /// The conversation knows these files from before, and so do its tools.
+    pub fn recall(&self, files: &[SeenFile]) {
+        if !files.is_empty() {
+            self.read().entries.iter().for_each(|entry| entry.tool.recall(files));
+        }
     }
 
     /// A tool whose name looks like this one.

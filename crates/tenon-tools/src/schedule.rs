@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use crate::args::{ArgReader, Refusal, outcome};
 use crate::cron::Cron;
 use crate::output::first_chars;
-use crate::tasks::{Notice, Tasks};
+use crate::tasks::{About, Notice, Tasks};
 
 /// A model that makes schedules in a loop must not fill the run.
 const MAX_SCHEDULES: usize = 50;
@@ -113,6 +113,7 @@ impl Schedules {
             let prompt = &schedule.prompt;
             tasks.notify(Notice {
                 task_id: None,
+                about: About::News,
                 told: format!("The schedule {} (`{}`) is due: {prompt}", schedule.id, schedule.cron.text()),
                 shown: format!("Schedule {} is due: {}", schedule.id, first_chars(prompt, SHOWN_CHARS)),
             });

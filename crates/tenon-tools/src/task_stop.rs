@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tenon_core::{Args, BoxFut, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
+use tenon_core::{Args, BoxFut, LeftBehind, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
 
 use crate::args::{ArgReader, Refusal, outcome};
 use crate::tasks::{StoppedBy, Tasks};
@@ -42,7 +42,8 @@ impl TaskStop {
             text.push_str(&format!(" Its output until then is in {}", file.display()));
         }
         let shown = format!("Stopped {id}.");
-        Ok(ToolOutcome { display: Some(shown), ..ToolOutcome::ok(text) })
+        let left = LeftBehind { ended: vec![id.to_owned()], ..LeftBehind::default() };
+        Ok(ToolOutcome { display: Some(shown), left, ..ToolOutcome::ok(text) })
     }
 }
 

@@ -57,10 +57,20 @@ pub struct Settled {
 pub struct Notice {
     /// The task it is about, where it is about one.
     pub task_id: Option<String>,
+    pub about: About,
     /// What the model reads.
     pub told: String,
     /// What clients are shown.
     pub shown: String,
+}
+
+/// What a notice means for its task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// Something happened; there may be more.
+    News,
+    /// It has ended: nothing more will come.
+    End,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,6 +170,7 @@ impl Tasks {
             output_file: new.output_file,
             since: Instant::now(),
             ended_after: None,
+            told: Tell::Model,
         });
         state.handles += 1;
         state.events.push_back(TaskEvent::Started(task));
@@ -256,6 +267,13 @@ impl Tasks {
         self.state().entries.iter().map(Entry::info).collect()
     }
 
+    /// What a call has begun and has not itself told the end of.
+    pub fn begun_by(&self, call_id: &str) -> Vec<TaskStart> {
+        let state = self.state();
+        let of_call = state.entries.iter().filter(|entry| entry.task.call_id.as_deref() == Some(call_id));
+        of_call.filter(|entry| entry.told == Tell::Model).map(|entry| entry.task.clone()).collect()
+    }
+
     /// Puts the running command of a call into the background. Its task's id.
     pub async fn promote(&self, call_id: &str) -> Result<String, PromoteError> {
         let (reply, answer) = oneshot::channel();
@@ -330,10 +348,12 @@ impl Tasks {
         };
         let duration = entry.since.elapsed();
         entry.ended_after = Some(duration);
+        entry.told = tell;
         let notice = match (tell, entry.stopped_by) {
             (Tell::Nobody, _) | (_, Some(StoppedBy::Model | StoppedBy::EndOfRun)) => None,
             (Tell::Model, Some(StoppedBy::Client) | None) => Some(Notice {
                 task_id: Some(id.to_owned()),
+                about: About::End,
                 told: told(&settled, entry.output_file.as_ref()),
                 shown: settled.summary.clone(),
             }),
@@ -399,7 +419,7 @@ impl TaskHandle {
     /// Tells the model something about this task while it runs. Nothing once it was stopped.
     pub fn notify(&self, told: String, shown: String) {
         if !self.cancel.is_cancelled() {
-            self.tasks.notify(Notice { task_id: Some(self.id.clone()), told, shown });
+            self.tasks.notify(Notice { task_id: Some(self.id.clone()), about: About::News, told, shown });
         }
     }
 }
@@ -470,6 +490,8 @@ struct Entry {
     output_file: Option<PathBuf>,
     since: Instant,
     ended_after: Option<Duration>,
+    /// Who is to be told of its end, or was.
+    told: Tell,
 }
 
 impl Entry {

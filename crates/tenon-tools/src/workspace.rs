@@ -5,10 +5,12 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use ring::digest::{Context, SHA256};
+use tenon_core::SeenFile;
 
 use crate::OutputStore;
 use crate::paths::{self, PathError};
@@ -45,18 +47,18 @@ pub struct Workspace {
     /// Further roots, from the start on.
     given: Vec<PathBuf>,
     /// Further roots, opened since.
-    opened: RwLock<Vec<PathBuf>>,
+    opened: Arc<RwLock<Vec<PathBuf>>>,
     pub(crate) outputs: OutputStore,
     hidden: Option<Hidden>,
+    /// What one conversation knows.
     reads: Mutex<HashMap<PathBuf, Fingerprint>>,
 }
 
 /// What a file held when it was last read or written by a tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fingerprint {
-    size: u64,
-    hash: u64,
-}
+///
+/// It may be kept for another process to compare with: `sha256` in hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprint(String);
 
 /// Whether a file may be overwritten, as far as reading it first goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +74,23 @@ impl Workspace {
         Ok(Arc::new(Workspace {
             cwd: root(&options.cwd)?,
             given,
-            opened: RwLock::default(),
+            opened: Arc::default(),
             outputs: options.outputs,
             hidden: options.hidden,
             reads: Mutex::new(HashMap::new()),
         }))
+    }
+
+    /// The same folders for another agent: what one has read, another has not.
+    pub fn for_another_agent(&self) -> Arc<Workspace> {
+        Arc::new(Workspace {
+            cwd: self.cwd.clone(),
+            given: self.given.clone(),
+            opened: Arc::clone(&self.opened),
+            outputs: self.outputs.clone(),
+            hidden: self.hidden.clone(),
+            reads: Mutex::default(),
+        })
     }
 
     /// Where relative paths start.
@@ -137,9 +151,17 @@ impl Workspace {
         self.hidden.as_ref().is_some_and(|hidden| hidden(path))
     }
 
-    /// Remembers what a file held, so that it may be edited while it still holds that.
-    pub(crate) fn remember(&self, path: &Path, fingerprint: Fingerprint) {
-        self.reads.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), fingerprint);
+    /// Remembers what a file held, so that it may be edited while it still holds that. What is to be kept of it.
+    pub(crate) fn remember(&self, path: &Path, fingerprint: Fingerprint) -> SeenFile {
+        let seen = SeenFile { path: path.to_owned(), sha256: fingerprint.0 };
+        self.recall(std::slice::from_ref(&seen));
+        seen
+    }
+
+    /// The conversation has read these files before, in a process that is gone.
+    pub fn recall(&self, files: &[SeenFile]) {
+        let known = files.iter().map(|file| (file.path.clone(), Fingerprint(file.sha256.clone())));
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
     }
 
     /// A conversation that knows nothing of the files begins: they have to be read again.
@@ -194,20 +216,21 @@ impl Fingerprint {
     }
 }
 
-#[derive(Default)]
-pub(crate) struct FingerprintHasher {
-    size: u64,
-    hash: DefaultHasher,
+pub(crate) struct FingerprintHasher(Context);
+
+impl Default for FingerprintHasher {
+    fn default() -> FingerprintHasher {
+        FingerprintHasher(Context::new(&SHA256))
+    }
 }
 
 impl FingerprintHasher {
     pub fn update(&mut self, bytes: &[u8]) {
-        self.size += bytes.len() as u64;
-        self.hash.write(bytes);
+        self.0.update(bytes);
     }
 
     pub fn finish(self) -> Fingerprint {
-        Fingerprint { size: self.size, hash: self.hash.finish() }
+        Fingerprint(self.0.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 }
 

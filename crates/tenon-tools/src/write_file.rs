@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use tenon_core::{Args, ToolKind, ToolOutcome, ToolSpec};
+use tenon_core::{Args, SeenFile, ToolKind, ToolOutcome, ToolSpec};
 
 use crate::Workspace;
 use crate::args::{ArgReader, Refusal};
@@ -43,26 +43,31 @@ fn write(spec: &ToolSpec, workspace: &Workspace, args: &Args) -> Result<ToolOutc
     let content = args.text("content")?;
     let path = workspace.resolve(given)?;
     let old = existing(workspace, given, &path)?;
-    store(workspace, given, &path, content)?;
+    let seen = store(workspace, given, &path, content)?;
     let shown = workspace.show(&path);
     let lines = content.lines().count();
     let did = if matches!(old, Existing::None) { "Created" } else { "Replaced" };
     let message = format!("{did} `{shown}` ({lines} {}).", if lines == 1 { "line" } else { "lines" });
-    Ok(match old {
+    let done = match old {
         Existing::None => changed(message, &shown, "", content),
         Existing::Text(old) => changed(message, &shown, &old, content),
         Existing::Uncounted => {
             ToolOutcome { lines_added: content.lines().count() as u64, ..ToolOutcome::ok(message) }
         }
-    })
+    };
+    Ok(done.having_seen(seen))
 }
 
 /// Writes the file and remembers what it now holds, so that it can be changed again without reading it.
-pub(crate) fn store(workspace: &Workspace, given: &str, path: &Path, content: &str) -> Result<(), Refusal> {
+pub(crate) fn store(
+    workspace: &Workspace,
+    given: &str,
+    path: &Path,
+    content: &str,
+) -> Result<SeenFile, Refusal> {
     atomic_write::replace(path, content.as_bytes())
         .map_err(|error| Refusal::failed(format!("`{given}` cannot be written: {error}.")))?;
-    workspace.remember(path, Fingerprint::of(content.as_bytes()));
-    Ok(())
+    Ok(workspace.remember(path, Fingerprint::of(content.as_bytes())))
 }
 
 /// Why a file that exists may not be changed yet; `None` if it may.

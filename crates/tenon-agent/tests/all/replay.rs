@@ -1,7 +1,7 @@
 //! A run that was cut off after any of its records goes on as if it had not been.
 
 use tenon_agent::{INTERRUPTED, Replay};
-use tenon_core::{FinishReason, Message, Part, TurnRecord};
+use tenon_core::{FinishReason, LeftBehind, Message, Part, TurnRecord};
 
 use crate::script::{Answer, Played, Scene, calls, text};
 
@@ -122,6 +122,79 @@ fn an_answer_that_was_cut_by_its_length_is_judged_again() {
     let mut scene = Scene::new(Vec::new());
     scene.replay = Replay::of([turn]);
     assert_eq!(scene.play().class(), "truncated");
+}
+
+#[test]
+fn only_background_work_of_whose_end_nobody_was_told_is_lost() {
+    let call = |id: &str| {
+        Part::ToolCall(tenon_core::ToolCall {
+            id: id.to_owned(),
+            name: "look".to_owned(),
+            arguments: "{}".to_owned(),
+            terminal: false,
+            native: None,
+        })
+    };
+    let parts = ["a", "b", "c", "s"].map(call).to_vec();
+    let begun = |id: &str| tenon_core::BegunTask {
+        task_id: format!("bg_{id}"),
+        kind: tenon_core::TaskKind::Shell,
+        description: "work".to_owned(),
+    };
+    let done = |id: &str, left: LeftBehind| TurnRecord::ToolFinished {
+        turn: 1,
+        result: tenon_core::ToolResult {
+            call_id: id.to_owned(),
+            name: "look".to_owned(),
+            content: "runs".to_owned(),
+            is_error: false,
+            media: Vec::new(),
+            stored: None,
+        },
+        left,
+    };
+    let begins = |id: &str| done(id, LeftBehind { begun: vec![begun(id)], ..LeftBehind::default() });
+    let told = |text: &str, ended: &[&str]| TurnRecord::UserMessage {
+        message: Message::user(text),
+        origin: tenon_core::Origin::Notice,
+        mail: Vec::new(),
+        ended: ended.iter().map(|id| (*id).to_owned()).collect(),
+    };
+    let prompt = TurnRecord::UserMessage {
+        message: Message::user("prompt"),
+        origin: tenon_core::Origin::Prompt,
+        mail: Vec::new(),
+        ended: Vec::new(),
+    };
+    let turn = TurnRecord::ModelTurn {
+        turn: 1,
+        model: "scripted".to_owned(),
+        message: Message { role: tenon_core::Role::Assistant, parts },
+        usage: tenon_core::Usage::default(),
+        finish: FinishReason::ToolCalls,
+    };
+    // One was stopped by the model, one had ended and that was told last; the third is lost.
+    let stops = done("s", LeftBehind { ended: vec!["bg_a".to_owned()], ..LeftBehind::default() });
+    let records =
+        [prompt, turn, begins("a"), begins("b"), begins("c"), stops, told("b has ended", &["bg_b"])];
+    let mut scene = Scene::new(vec![text("done")]);
+    scene.replay = Replay::of(records);
+    let played = scene.play();
+    let asked =
+        played.model.requests.lock().unwrap()[0].messages.iter().map(Message::text).collect::<String>();
+    assert!(asked.contains("b has ended"), "{asked}");
+    assert_eq!(asked.matches("is not known").count(), 1, "{asked}");
+    assert!(asked.contains("bg_c (work) was under way"), "{asked}");
+    let kept: Vec<Vec<String>> = played
+        .journal
+        .records()
+        .into_iter()
+        .filter_map(|record| match record {
+            TurnRecord::UserMessage { ended, .. } => Some(ended),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kept, [vec!["bg_c".to_owned()]]);
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tenon_core::{
-    FinishReason, Id, Message, Origin, Part, Role, ToolCall, ToolResult, TurnJournal, TurnRecord, Usage,
+    FinishReason, Id, LeftBehind, Message, Origin, Part, Role, ToolCall, ToolResult, TurnJournal, TurnRecord,
+    Usage,
 };
 use tenon_session::{Asked, Head, Place, Recorder, Resumed, SessionFile};
 
@@ -71,7 +72,12 @@ pub fn write(session: &SessionFile, records: impl IntoIterator<Item = TurnRecord
 }
 
 pub fn user(text: &str) -> TurnRecord {
-    TurnRecord::UserMessage { message: Message::user(text), origin: Origin::Prompt, mail: Vec::new() }
+    TurnRecord::UserMessage {
+        message: Message::user(text),
+        origin: Origin::Prompt,
+        mail: Vec::new(),
+        ended: Vec::new(),
+    }
 }
 
 pub fn text(text: &str) -> Part {
@@ -116,7 +122,7 @@ pub fn finished(id: &str, content: &str) -> TurnRecord {
         media: Vec::new(),
         stored: None,
     };
-    TurnRecord::ToolFinished { turn: 1, result }
+    TurnRecord::ToolFinished { turn: 1, result, left: LeftBehind::default() }
 }
 
 /// A conversation in a few words, one for each part.
