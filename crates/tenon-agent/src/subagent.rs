@@ -378,7 +378,8 @@ fn settled(
         (Err(_), true) => (TaskStatus::Cancelled, format!("{name} was stopped."), String::new()),
         (Err((_, message)), false) => (TaskStatus::Failed, format!("{name} failed."), message),
     };
-    let written = file.and_then(|(path, mut file)| file.write_all(text.as_bytes()).ok().map(|()| path));
+    let written =
+        file.and_then(|(path, mut file)| file.write_all(outputs.hide(&text).as_bytes()).ok().map(|()| path));
     let detail = match written {
         Some(path) => OutputStore::end_of(&text, MAX_ANSWER_CHARS, &path),
         None => outputs.keep_end(AGENT_TOOL, text, MAX_ANSWER_CHARS),

@@ -48,6 +48,7 @@ pub fn permissions(
     loaded: &Loaded,
     cwd: PathBuf,
     home: Option<PathBuf>,
+    copy: Option<PathBuf>,
 ) -> Result<Permissions, Failure> {
     let settings = &loaded.settings.permissions;
     let mode = match (&args.approval_mode, args.yolo) {
@@ -70,6 +71,7 @@ pub fn permissions(
         cwd,
         project_root: Some(loaded.project_root.clone()),
         home,
+        copy,
     };
     Permissions::new(options).map_err(|error| bad_rule(&error, "the permission rules"))
 }

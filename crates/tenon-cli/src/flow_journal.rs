@@ -11,6 +11,7 @@ use tenon_core::{ErrorClass, Failure, Signal};
 use tenon_flow::{Journal, JournalError, Lease, Retention, RunState, WorkflowOutcome};
 use tenon_tools::CommandBook;
 
+use crate::flow_folder::RunFolder;
 use crate::stderr::Reporter;
 
 const FILE: &str = "runs.db";
@@ -101,7 +102,8 @@ impl Kept {
         }
         if retention_days > 0 {
             // The next run has another chance.
-            let _ = journal.retain(Retention { age: DAY * retention_days });
+            let removed = journal.retain(Retention { age: DAY * retention_days }).unwrap_or_default();
+            removed.iter().for_each(|id| RunFolder::of(&journal, id).remove());
         }
     }
 }

@@ -21,6 +21,7 @@ use tenon_wire::Format;
 
 use crate::args::{OutputFormat, RunArgs};
 use crate::flow_command::{read_document, run_options};
+use crate::flow_folder::RunFolder;
 use crate::flow_keep::{Keeping, PlanBegan};
 use crate::flow_resume::Found;
 use crate::flow_run::{Prepared, Ready, Rest, Source};
@@ -52,9 +53,10 @@ pub async fn prepare(
 ) -> Result<Ready, Failure> {
     let started_in = surroundings::started_in();
     let here = surroundings::collect(asked.run.cwd.as_deref());
-    // A step that was cut off goes on in the copy that it had. Not in tenon's home, where nobody may change anything.
+    let folder = source.journal.as_ref().map(|journal| RunFolder::of(journal, run_id));
+    // A step that was cut off goes on in the copy that it had; those of older runs are in a temporary folder.
     let before = source.found.as_ref().and_then(|found| flow_resume::scratch(&found.given));
-    let scratch = before.unwrap_or_else(|| {
+    let scratch = before.or_else(|| folder.as_ref().map(RunFolder::copies)).unwrap_or_else(|| {
         let name = format!("{}{}", flow_resume::SCRATCH_PREFIX, around.ids.source.next());
         std::env::temp_dir().join(name)
     });
@@ -152,6 +154,7 @@ pub async fn prepare(
         mirror: None,
         other_models: named.clone(),
         commands: commands.clone(),
+        outputs_of_run: folder.as_ref().map(RunFolder::outputs),
     };
     let mut kit = None;
     let mcp_start = plan.loaded.settings.timeouts.mcp_start();
@@ -171,7 +174,8 @@ pub async fn prepare(
             return Err(failure);
         }
     };
-    let mut kept = flow_resume::kept(&asked.run, &scratch);
+    let older = source.found.as_ref().and_then(|found| flow_resume::scratch(&found.given));
+    let mut kept = flow_resume::kept(&asked.run, older.as_deref());
     if let Document::ToBeMade { task, goal, .. } = &document {
         kept.extend(flow_resume::kept_of_goal(task, goal, &started_in));
     }
@@ -202,7 +206,8 @@ pub async fn prepare(
     };
     let (reporter, stop) = (around.reporter, around.stop.clone());
     let hooks = agent.hooks;
-    let planned = Rest { ending, hooks, recorder, reporter, stop, scratch, commands, _registry: registry };
+    let planned =
+        Rest { ending, hooks, recorder, reporter, stop, scratch, folder, commands, _registry: registry };
     if let Err(failure) = copies_can_be_made(read, parts.worktrees.as_ref(), reporter).await {
         return Err(planned.instead_of_run(failure).await);
     }
@@ -423,10 +428,10 @@ fn price_of(price: &ModelPrice) -> Price {
 }
 
 fn work_in(folders: Arc<WorkFolders>) -> tenon_flow::WorkIn {
-    Arc::new(move |folder: &Path| {
-        let permissions = folders.permissions_in_copy(folder)?;
+    Arc::new(move |folder: &Path, top: &Path| {
+        let permissions = folders.permissions_in_copy(folder, top)?;
         // What there is to say about the sandbox was said when the run began.
-        let own_tools = folders.work_in(folder, &permissions, &mut Vec::new())?.own_tools;
+        let own_tools = folders.work_in_copy(folder, top, &permissions, &mut Vec::new())?.own_tools;
         Ok(FolderTools { permissions, own_tools })
     })
 }

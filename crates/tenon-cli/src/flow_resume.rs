@@ -274,8 +274,9 @@ fn is_there(flow: &LoadedWorkflow, step_id: &str) -> bool {
     found
 }
 
-/// What is kept with a run: which model was named and how it is reached, and where its steps have their copies.
-pub fn kept(run: &RunArgs, scratch: &Path) -> BTreeMap<String, String> {
+/// What is kept with a run: which model was named and how it is reached, and where its steps have their copies if that is not
+/// in its own folder.
+pub fn kept(run: &RunArgs, scratch: Option<&Path>) -> BTreeMap<String, String> {
     let flags = [
         (MODEL, &run.model),
         (BASE_URL, &run.base_url),
@@ -286,7 +287,7 @@ pub fn kept(run: &RunArgs, scratch: &Path) -> BTreeMap<String, String> {
     // An address with a name and a password in it is kept nowhere.
     let mut kept: BTreeMap<String, String> =
         given.filter(|(name, value)| name != BASE_URL || !value.contains('@')).collect();
-    kept.insert(SCRATCH.to_owned(), scratch.display().to_string());
+    kept.extend(scratch.map(|path| (SCRATCH.to_owned(), path.display().to_string())));
     kept
 }
 

@@ -16,6 +16,7 @@ use tenon_tools::CommandBook;
 
 use crate::exit_code::exit_code_of_flow;
 use crate::flow_args::{FlowResumeArgs, FlowRunArgs};
+use crate::flow_folder::{RunFolder, remove_empty};
 use crate::flow_journal::Kept;
 use crate::flow_output::FlowOutput;
 use crate::flow_prepare::{Surrounding, prepare};
@@ -216,6 +217,8 @@ pub struct Rest {
     pub scratch: PathBuf,
     /// Where commands are written down while they run.
     pub commands: Option<CommandBook>,
+    /// Of a run that is kept.
+    pub folder: Option<RunFolder>,
     /// Steps are made from what it holds.
     pub _registry: tenon_tools::Registry,
 }
@@ -225,7 +228,7 @@ impl Rest {
     pub async fn instead_of_run(self, failure: Failure) -> Failure {
         flow_hooks::at_end(&self.hooks, WorkflowStatus::Failed, &self.stop, self.reporter).await;
         self.ending.mcp.stop().await;
-        remove_empty(&self.scratch);
+        tidy(&self.scratch, self.folder.as_ref());
         failure
     }
 
@@ -284,7 +287,7 @@ impl Prepared {
         if let Some(kept) = kept {
             kept.finish(&outcome, planned.reporter).await;
         }
-        let Rest { ending, hooks, recorder, reporter, scratch, commands, _registry, .. } = planned;
+        let Rest { ending, hooks, recorder, reporter, scratch, folder, commands, _registry, .. } = planned;
         let mut failure = (outcome.status == WorkflowStatus::Cancelled).then(|| stop.failure());
         let mut status = outcome.status;
         if let Some(Err(error)) = recorder.map(|recorder| recorder.check()) {
@@ -298,19 +301,17 @@ impl Prepared {
         }
         // A run that can be gone on with finds there what its steps were working in.
         if spec.is_none() || status == WorkflowStatus::Completed {
-            remove_empty(&scratch);
+            tidy(&scratch, folder.as_ref());
         }
         Ended { status, failure, outcome: Some(outcome), spec, wanted: budget.wanted() }
     }
 }
 
-/// Folders without files: what is left of copies that are gone. A copy that could not be put away stays.
-fn remove_empty(folder: &Path) {
-    if let Ok(inner) = std::fs::read_dir(folder) {
-        inner.flatten().filter(|entry| entry.path().is_dir()).for_each(|entry| remove_empty(&entry.path()));
+fn tidy(scratch: &Path, folder: Option<&RunFolder>) {
+    remove_empty(scratch);
+    if let Some(folder) = folder {
+        folder.tidy();
     }
-    // It may hold something, or may never have been made.
-    let _ = std::fs::remove_dir(folder);
 }
 
 fn identity() -> Result<Identity, Failure> {

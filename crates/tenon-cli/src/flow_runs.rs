@@ -16,6 +16,7 @@ use tenon_flow::{
 };
 
 use crate::flow_args::ReportFormat;
+use crate::flow_folder::{RunFolder, remove_copies};
 use crate::manual::print;
 use crate::result_file::ResultFile;
 use crate::stderr::{Level, Reporter, harmless, line};
@@ -416,9 +417,9 @@ fn deleted(runs: &[String]) -> Result<u8, Failure> {
             Ok(()) => {
                 flow_journal::end_left_over(&surroundings::collect(None), id);
                 if let Some(copies) = given.ok().as_ref().and_then(flow_resume::scratch) {
-                    // Most runs have none.
-                    let _ = std::fs::remove_dir_all(copies);
+                    remove_copies(&copies);
                 }
+                RunFolder::of(journal, id).remove();
                 // A `String` takes everything.
                 let _ = writeln!(text, "deleted {id}");
             }

@@ -57,6 +57,8 @@ pub struct Plan<'a> {
     pub other_models: Vec<String>,
     /// Where commands are written down while they run, if the run can be gone on with.
     pub commands: Option<CommandBook>,
+    /// Where a workflow that is kept has its large outputs. It belongs to no session.
+    pub outputs_of_run: Option<PathBuf>,
 }
 
 /// An agent, and what others like it are made of.
@@ -163,7 +165,8 @@ impl Plan<'_> {
         let limits = cli_settings::limits(args, settings)?;
         let contract = self.contract(&started_in, warnings)?;
         let cwd = self.here.cwd.canonicalize().unwrap_or_else(|_| self.here.cwd.clone());
-        let permissions = cli_settings::permissions(args, &self.loaded, cwd.clone(), self.here.home.clone())?;
+        let permissions =
+            cli_settings::permissions(args, &self.loaded, cwd.clone(), self.here.home.clone(), None)?;
         let selection = cli_settings::selection(args, settings)?;
         let offered = contract.as_ref().filter(|contract| !permissions.removes(contract.tool));
         let system_prompt = self.system(offered, &started_in)?;
@@ -180,7 +183,7 @@ impl Plan<'_> {
         };
         warnings.extend(input.warnings.iter().cloned());
         let (outputs, temporary) = self.outputs(&cwd);
-        let is_kept = temporary.0.is_empty();
+        let is_kept = temporary.0.is_empty() && self.outputs_of_run.is_none();
         let temporary = Arc::new(Mutex::new(temporary));
         let folders = Arc::new(WorkFolders {
             args: args.clone(),
@@ -234,6 +237,7 @@ impl Plan<'_> {
         if let Some(why) = &chosen.why {
             self.reporter.note(why);
         }
+        outputs.keep_out(&chosen.secrets);
         kit.secrets = chosen.secrets.clone();
         kit.providers = chosen.providers.clone();
         let WorkFolder { main_tools, own_tools, sandbox } = folders.work_at(workspace, &cwd, warnings)?;
@@ -466,6 +470,9 @@ impl Plan<'_> {
     /// Where outputs too large for the model are kept in full.
     fn outputs(&self, cwd: &Path) -> (OutputStore, Temporary) {
         let session = self.ids.session;
+        if let Some(folder) = &self.outputs_of_run {
+            return (OutputStore::at(folder.clone()), Temporary(Vec::new()));
+        }
         let home = self.here.tenon_home.as_ref().filter(|_| !self.args.no_session);
         match home {
             Some(home) if sys::can_be_written(home) => {

@@ -184,6 +184,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
                 mirror,
                 other_models: Vec::new(),
                 commands: None,
+                outputs_of_run: None,
             };
             plan.planned(&mut warnings, &mut kit).await
         }
@@ -343,6 +344,7 @@ pub async fn ask(asked: Asked<'_>) -> Arc<Outcome> {
         mirror: None,
         other_models: Vec::new(),
         commands: None,
+        outputs_of_run: None,
     };
     let outcome = match plan.agent(&mut warnings, &mut None).await {
         Ok((agent, ending)) => {

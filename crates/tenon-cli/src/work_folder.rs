@@ -37,23 +37,27 @@ pub struct WorkFolder {
 
 impl WorkFolders {
     /// For a copy of the project: rules that start at the project's root start at the copy's.
-    pub fn permissions_in_copy(&self, folder: &Path) -> Result<Permissions, Failure> {
+    pub fn permissions_in_copy(&self, folder: &Path, top: &Path) -> Result<Permissions, Failure> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let cwd = real(&self.here.cwd);
         let below =
             cwd.strip_prefix(real(&self.loaded.project_root)).map_or(0, |rest| rest.components().count());
         let mut loaded = self.loaded.clone();
         loaded.project_root = folder.ancestors().nth(below).unwrap_or(folder).to_owned();
-        cli_settings::permissions(&self.args, &loaded, folder.to_owned(), self.here.home.clone())
+        let (cwd, copy) = (folder.to_owned(), Some(top.to_owned()));
+        cli_settings::permissions(&self.args, &loaded, cwd, self.here.home.clone(), copy)
     }
 
-    pub fn work_in(
+    /// For a copy of the project, of which `top` is the top: all of it is in reach of commands, wherever it lies.
+    pub fn work_in_copy(
         &self,
         folder: &Path,
+        top: &Path,
         permissions: &Permissions,
         warnings: &mut Vec<String>,
     ) -> Result<WorkFolder, Failure> {
-        self.work_at(self.workspace(folder, permissions)?, folder, warnings)
+        let writable = self.add_dirs.iter().cloned().chain([top.to_owned()]).collect::<Vec<_>>();
+        self.work_with(self.workspace(folder, permissions)?, folder, &writable, warnings)
     }
 
     /// The files that may be reached from a folder.
@@ -74,11 +78,21 @@ impl WorkFolders {
         folder: &Path,
         warnings: &mut Vec<String>,
     ) -> Result<WorkFolder, Failure> {
+        self.work_with(workspace, folder, &self.add_dirs, warnings)
+    }
+
+    fn work_with(
+        &self,
+        workspace: Arc<Workspace>,
+        folder: &Path,
+        add_dirs: &[PathBuf],
+        warnings: &mut Vec<String>,
+    ) -> Result<WorkFolder, Failure> {
         let mut shell = self.shell.clone();
         let folders = sandbox::Folders {
             here: &self.here,
             cwd: folder,
-            add_dirs: &self.add_dirs,
+            add_dirs,
             outputs: self.outputs.folder(),
             private_temp: std::env::temp_dir().join(format!("tenon-tmp-{}", self.ids.next())),
         };

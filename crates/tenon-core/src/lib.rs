@@ -12,6 +12,7 @@ mod approval_mode;
 mod counted;
 mod display;
 mod event;
+mod hide_stream;
 mod hook;
 mod id;
 mod journal_message;
@@ -42,6 +43,7 @@ pub use event::{
     CompactTrigger, Event, EventKind, McpServer, McpStatus, PartKind, PermissionDenial, RunInfo, TaskEnd,
     TaskKind, TaskStart, TaskStatus, ToolReport,
 };
+pub use hide_stream::HidingStream;
 pub use hook::{
     Hook, HookEnd, HookEvent, HookLayer, HookOrder, HookPower, HookReport, HookRule, HookRun, HookShell,
     HookStart, HookSubject, HookWait, OnHookError,

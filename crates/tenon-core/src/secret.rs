@@ -15,7 +15,7 @@ pub struct Secret(String);
 
 /// Shorter values are placeholders such as `none` or `x`: hiding every occurrence would blot out text.
 const SHORTEST_SECRET: usize = 6;
-const HIDDEN: &str = "***";
+pub(crate) const HIDDEN: &str = "***";
 
 impl Secret {
     pub fn new(value: impl Into<String>) -> Secret {

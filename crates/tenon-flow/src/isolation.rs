@@ -8,6 +8,8 @@
 //! A step that was cut off goes on in the copy that it had: what its agent remembers having done is there.
 
 use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -26,7 +28,9 @@ pub const WORKTREE_PER_STEP: &str = "worktree-per-step";
 pub const NO_ISOLATION: &str = "none";
 /// A checkout of a large repository takes a while; a git that waits for a password takes for ever.
 const GIT_DEADLINE: Duration = Duration::from_secs(120);
-const GONE: &str = "the copy of the repository that the step had worked in is gone";
+const GONE: &str = "the copy of the repository that the step had worked in is gone, and with it what the step had changed there; its next attempt begins anew, in a new copy";
+/// What a step works on is its owner's business.
+const PRIVATE: u32 = 0o700;
 /// A branch of that name may be left of another run.
 const MAX_BRANCH_SUFFIX: u32 = 100;
 
@@ -62,7 +66,8 @@ pub struct Worktrees {
     pub work_in: WorkIn,
 }
 
-pub type WorkIn = Arc<dyn Fn(&Path) -> Result<FolderTools, Failure> + Send + Sync>;
+/// For a folder in a copy, and the copy's top.
+pub type WorkIn = Arc<dyn Fn(&Path, &Path) -> Result<FolderTools, Failure> + Send + Sync>;
 
 pub struct FolderTools {
     pub permissions: Permissions,
@@ -154,6 +159,9 @@ impl Worktrees {
             // Of a run that was cut off before anything was done in it.
             self.git(&top, &["worktree", "remove", "--force", &shown]).await?;
         }
+        DirBuilder::new().recursive(true).mode(PRIVATE).create(&self.scratch).map_err(|error| {
+            format!("the folder `{}` for copies cannot be made: {error}", self.scratch.display())
+        })?;
         // By force, because a copy of that name may be known whose folder is gone.
         self.git(&top, &["worktree", "add", "--force", "--detach", "--quiet", &shown, &start]).await?;
         let path = path.canonicalize().map_err(|error| error.to_string())?;
@@ -202,6 +210,11 @@ impl Worktree<'_> {
         let top = self.top.canonicalize().unwrap_or_else(|_| self.top.clone());
         let inside = real.strip_prefix(top).map(|rest| self.path.join(rest));
         inside.ok().filter(|place| place.is_dir()).unwrap_or_else(|| self.path.clone())
+    }
+
+    /// The top of the copy.
+    pub fn top(&self) -> &Path {
+        &self.path
     }
 
     /// The folder the step works in.
@@ -286,7 +299,7 @@ mod tests {
             folder: folder.to_owned(),
             scratch: scratch.to_owned(),
             environment: vec![("PATH".into(), path), ("HOME".into(), scratch.into())],
-            work_in: Arc::new(|_| Err(Failure::new(tenon_core::ErrorClass::Internal, "not here"))),
+            work_in: Arc::new(|_, _| Err(Failure::new(tenon_core::ErrorClass::Internal, "not here"))),
         }
     }
 

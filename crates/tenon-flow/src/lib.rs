@@ -28,6 +28,7 @@ mod earlier;
 mod event;
 mod exact_json;
 mod fields;
+mod forget_copies;
 mod goal;
 mod goal_log;
 mod input_defaults;
@@ -107,6 +108,7 @@ pub use event::{
     StepStart, ToolCallData, TurnPhase, WorkflowStart, events_schema,
 };
 pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS, Object, Takes};
+pub use forget_copies::forget_copies;
 pub use goal::{Goal, MAX_REPAIRS, NoPlan, PlannedWorkflow, plan_goal, plan_schema};
 pub use goal_log::{PlanLog, Stage};
 pub use input_defaults::with_defaults;

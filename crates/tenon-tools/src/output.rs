@@ -1,10 +1,13 @@
 //! How much of an output the model gets to read, and where the rest is kept.
 
+use std::borrow::Cow;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use tenon_core::{HidingStream, Secrets};
 
 /// What any tool may put into the model's context: roughly 6,000 tokens, or a long screenful of lines.
 pub(crate) const GENERIC: Cap = Cap { chars: 25_000, lines: 1_000 };
@@ -113,16 +116,28 @@ fn last_lines(text: &str, n: usize) -> &str {
 #[derive(Clone, Debug, Default)]
 pub struct OutputStore {
     folder: Option<Arc<PathBuf>>,
+    /// What must not stand in its files. Known once a model is chosen.
+    secrets: Arc<OnceLock<Secrets>>,
 }
 
 impl OutputStore {
     pub fn at(folder: impl Into<PathBuf>) -> OutputStore {
-        OutputStore { folder: Some(Arc::new(folder.into())) }
+        OutputStore { folder: Some(Arc::new(folder.into())), secrets: Arc::default() }
     }
 
     /// Keeps nothing: outputs are only cut.
     pub fn none() -> OutputStore {
         OutputStore::default()
+    }
+
+    /// From here on these are kept out of its files. The first who says so is heard.
+    pub fn keep_out(&self, secrets: &Secrets) {
+        let _ = self.secrets.set(secrets.clone());
+    }
+
+    /// For text that comes in pieces.
+    pub(crate) fn hiding(&self) -> HidingStream {
+        HidingStream::new(self.secrets.get().cloned().unwrap_or_default())
     }
 
     pub fn folder(&self) -> Option<&Path> {
@@ -184,9 +199,14 @@ impl OutputStore {
         Err(io::Error::other("the folder for outputs is full"))
     }
 
+    /// A text as it may be written to one of its files.
+    pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.secrets.get().map_or(Cow::Borrowed(text), |secrets| secrets.hide(text))
+    }
+
     fn keep(&self, tool: &str, text: &str) -> Kept {
         let written = self.create(tool).and_then(|(path, mut file)| {
-            file.write_all(text.as_bytes())?;
+            file.write_all(self.hide(text).as_bytes())?;
             Ok(path)
         });
         match written {

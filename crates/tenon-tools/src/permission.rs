@@ -177,6 +177,9 @@ pub struct PermissionOptions {
     pub project_root: Option<PathBuf>,
     /// Where a rule's `~/` starts.
     pub home: Option<PathBuf>,
+    /// A copy of the project that is worked in. What is protected in it counts from there: it may itself lie in a folder
+    /// that is.
+    pub copy: Option<PathBuf>,
 }
 
 /// The rules and the mode at one moment. Cheap to clone.
@@ -193,6 +196,7 @@ struct Rules {
     deny: Vec<ReadyRule>,
     cwd: PathBuf,
     home: Option<PathBuf>,
+    copy: Option<PathBuf>,
 }
 
 /// A rule with its path, if it has one, bound to the folders of this run.
@@ -257,7 +261,7 @@ impl InForce {
         }
         let edited = call.path.as_ref().filter(|_| call.spec.kind == ToolKind::Edit);
         let path = match (edited, &call.shell) {
-            (Some(trace), _) => trace.names().find(|name| is_protected(name))?.to_owned(),
+            (Some(trace), _) => trace.names().find(|name| self.is_protected(name))?.to_owned(),
             (None, Some(shell)) => self.protected_write(shell)?,
             (None, None) => return None,
         };
@@ -265,6 +269,11 @@ impl InForce {
             reason: format!("`{}` is protected from changes", self.show(&path)),
             hint: Some("only `--approval-mode yolo` lifts this protection".to_owned()),
         })
+    }
+
+    fn is_protected(&self, path: &Path) -> bool {
+        let in_copy = self.rules.copy.as_ref().and_then(|copy| path.strip_prefix(copy).ok());
+        is_protected(in_copy.unwrap_or(path))
     }
 
     /// `uncovered` says what kept narrowed allow rules from covering a command.

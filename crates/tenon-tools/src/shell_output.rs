@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use encoding_rs::Encoding;
-use tenon_core::AnsiStripper;
+use tenon_core::{AnsiStripper, HidingStream};
 
 use crate::OutputStore;
 use crate::decode::Decoder;
@@ -275,6 +275,7 @@ enum Whole {
         path: PathBuf,
         file: File,
         written: u64,
+        hiding: HidingStream,
     },
     /// The file reached its limit.
     Full {
@@ -291,7 +292,7 @@ enum Whole {
 impl Whole {
     fn create(store: &OutputStore, tool: &str) -> Whole {
         match store.create(tool) {
-            Ok((path, file)) => Whole::Open { path, file, written: 0 },
+            Ok((path, file)) => Whole::Open { path, file, written: 0, hiding: store.hiding() },
             Err(error) => Whole::failed(None, error.to_string()),
         }
     }
@@ -313,8 +314,8 @@ impl Whole {
                 lost.chunks += 1;
                 lost.bytes += text.len() as u64;
             }
-            Whole::Open { path, file, written } if *written + text.len() as u64 <= MAX_FILE => {
-                match file.write_all(text.as_bytes()) {
+            Whole::Open { path, file, written, hiding } if *written + text.len() as u64 <= MAX_FILE => {
+                match file.write_all(hiding.push(text).as_bytes()) {
                     Ok(()) => *written += text.len() as u64,
                     Err(error) => {
                         *self = Whole::failed(Some(std::mem::take(path)), error.to_string());
@@ -330,8 +331,19 @@ impl Whole {
         }
     }
 
+    /// Nothing more will come: what looked like the beginning of a key was none.
+    fn end(&mut self) {
+        let Whole::Open { path, file, hiding, .. } = self else { return };
+        let rest = hiding.finish();
+        if let Err(error) = file.write_all(rest.as_bytes()) {
+            *self = Whole::failed(Some(std::mem::take(path)), error.to_string());
+            self.write(&rest);
+        }
+    }
+
     /// A file with a hole in it would be worse than none.
-    fn finish(self) -> Kept {
+    fn finish(mut self) -> Kept {
+        self.end();
         match self {
             Whole::Open { path, .. } => Kept::In(path),
             Whole::Full { path, .. } => Kept::PartlyIn(path),
@@ -352,7 +364,8 @@ impl Whole {
         }
     }
 
-    fn close(self) -> Option<Lost> {
+    fn close(mut self) -> Option<Lost> {
+        self.end();
         match self {
             Whole::Held(_) | Whole::Open { .. } => None,
             Whole::Full { lost, .. } | Whole::Failed { lost, .. } => {

@@ -137,8 +137,8 @@ impl Journal {
         self.delete_here(id).map_err(|error| error.at(self.path()))
     }
 
-    /// Removes runs that ended longer ago than is kept; how many.
-    pub fn retain(&self, retention: Retention) -> Result<usize, JournalError> {
+    /// Removes runs that ended longer ago than is kept; their ids.
+    pub fn retain(&self, retention: Retention) -> Result<Vec<String>, JournalError> {
         self.retain_here(retention).map_err(|error| error.at(self.path()))
     }
 
@@ -255,14 +255,15 @@ impl Journal {
         Ok(())
     }
 
-    fn retain_here(&self, retention: Retention) -> Result<usize, JournalError> {
+    fn retain_here(&self, retention: Retention) -> Result<Vec<String>, JournalError> {
         let oldest =
             Timestamp::now().0.saturating_sub(u64::try_from(retention.age.as_millis()).unwrap_or(u64::MAX));
-        let removed = self.reader().execute(
-            "DELETE FROM runs WHERE status NOT IN ('running', 'suspended') AND updated < ?1",
-            [millis(Timestamp(oldest))],
+        let connection = self.reader();
+        let mut delete = connection.prepare(
+            "DELETE FROM runs WHERE status NOT IN ('running', 'suspended') AND updated < ?1 RETURNING run_id",
         )?;
-        Ok(removed)
+        let removed = delete.query_map([millis(Timestamp(oldest))], |row| row.get(0))?;
+        Ok(removed.collect::<Result<Vec<String>, _>>()?)
     }
 
     fn export_here(&self, id: &str, out: &mut dyn Write) -> Result<io::Result<()>, JournalError> {

@@ -47,7 +47,8 @@ impl Permissions {
         let allow: Result<Vec<ReadyRule>, RuleError> = ready(options.allow);
         let ask: Result<Vec<ReadyRule>, RuleError> = ready(options.ask);
         let deny: Result<Vec<ReadyRule>, RuleError> = ready(options.deny);
-        let rules = Rules { allow: allow?, ask: ask?, deny: deny?, cwd, home: bases.home.clone() };
+        let copy = options.copy.as_deref().map(real);
+        let rules = Rules { allow: allow?, ask: ask?, deny: deny?, cwd, home: bases.home.clone(), copy };
         let now = InForce { mode: options.mode, rules: Arc::new(rules) };
         let before_plan = match now.mode {
             ApprovalMode::Plan => ApprovalMode::default(),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tenon_core::{ApprovalMode, Args, ToolSpec};
 
-use super::{Call, Hit, InForce, ReadyRule, Verdict, is_protected, is_within};
+use super::{Call, Hit, InForce, ReadyRule, Verdict, is_within};
 use crate::bash_builtins as builtins;
 use crate::command_parse::{
     self, CommandLine, FileAccess, FileUse, How, Invocation, Move, Part, Role, Unreadable, base_name,
@@ -131,7 +131,9 @@ impl InForce {
         line.parts.iter().find_map(|part| {
             let Part::File(file @ FileUse { access: FileAccess::Write, .. }) = part else { return None };
             let traces = self.traces(&file.path, shell)?;
-            traces.iter().find_map(|trace| trace.names().find(|name| is_protected(name)).map(Path::to_owned))
+            traces
+                .iter()
+                .find_map(|trace| trace.names().find(|name| self.is_protected(name)).map(Path::to_owned))
         })
     }
 
