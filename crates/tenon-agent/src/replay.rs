@@ -9,7 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use tenon_core::{
-    BegunTask, Cost, FinishReason, LeftBehind, Message, Origin, SeenFile, TaskKind, ToolCall, ToolErrorKind,
+    BegunTask, Cost, FinishReason, LeftBehind, Message, Origin, TaskKind, ToolCall, ToolErrorKind,
     ToolOutcome, ToolResult, TurnRecord, Usage, Used,
 };
 
@@ -40,7 +40,7 @@ enum Answer {
 #[derive(Clone, Debug)]
 enum Call {
     Begun,
-    Done(ToolResult, Vec<SeenFile>),
+    Done(ToolResult, LeftBehind),
 }
 
 impl Replay {
@@ -60,10 +60,9 @@ impl Replay {
                     replay.calls.entry(call_id).or_insert(Call::Begun);
                 }
                 TurnRecord::ToolFinished { result, left, .. } => {
-                    let LeftBehind { files, begun, ended } = left;
-                    replay.tasks.extend(begun);
-                    replay.know_ended(&ended);
-                    replay.calls.insert(result.call_id.clone(), Call::Done(result, files));
+                    replay.tasks.extend(left.begun.iter().cloned());
+                    replay.know_ended(&left.ended);
+                    replay.calls.insert(result.call_id.clone(), Call::Done(result, left));
                 }
                 TurnRecord::Compacted { messages, .. } => {
                     replay.answers.push_back(Answer::Compacted(messages))
@@ -212,8 +211,8 @@ impl Run<'_> {
                 let outcome = ToolOutcome::error(ToolErrorKind::Failed, INTERRUPTED);
                 self.report(call, Done::at_once(outcome)).await.map(Some)
             }
-            Call::Done(result, files) => {
-                self.agent.registry.recall(&files);
+            Call::Done(result, left) => {
+                self.agent.registry.recall(&left);
                 let metrics = self.metrics.tools.entry(call.name.clone()).or_default();
                 if result.is_error {
                     metrics.fail += 1;

@@ -66,6 +66,11 @@ impl Subagents {
         Arc::new(Subagents { types, ..self.clone() })
     }
 
+    /// The same for an agent that works in another folder: its helpers work there, too.
+    pub fn working_with(&self, own_tools: OwnTools) -> Arc<Subagents> {
+        Arc::new(Subagents { own_tools, ..self.clone() })
+    }
+
     /// Offers `agent` and `send_message` to the agent's model, unless a rule removes them or it is at the
     /// greatest depth. Again, when what helpers are made of has changed, in the place of those before.
     pub fn offer_to(self: &Arc<Self>, agent: &mut Agent) {

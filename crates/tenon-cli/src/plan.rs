@@ -310,7 +310,6 @@ impl Plan<'_> {
             model: chosen.model.clone(),
         };
         let session = session::open(recorded, self.here, self.origin, &beginning, &recording, warnings)?;
-        registry.recall(&session.seen);
         let ending = Ending {
             session: session::Ending::of(&session, self.here, settings),
             mcp: Arc::clone(&mcp),
@@ -371,6 +370,7 @@ impl Plan<'_> {
         if !embedded {
             more_tools::defer(&mut agent, args, &self.loaded);
         }
+        agent.registry.recall(&session.known);
         let (connections, recorder, memory) = (chosen.connections, chosen.recorder, memory_of(&self.loaded));
         let agents = self.loaded.agents;
         Ok(Planned {

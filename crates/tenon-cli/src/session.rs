@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use tenon_config::{Settings, Surroundings};
 use tenon_core::{
-    ErrorClass, Failure, Id, Message, NoJournal, Outcome, Secrets, SeenFile, Timestamp, TurnJournal,
+    ErrorClass, Failure, Id, LeftBehind, Message, NoJournal, Outcome, Secrets, Timestamp, TurnJournal,
 };
 use tenon_session::{
     Asked, Found, Head, Listed, Mirror, Place, Recorder, SessionError, SessionFile, title_of,
@@ -126,8 +126,8 @@ pub fn cannot_list(place: &Place, error: &std::io::Error) -> Failure {
 pub struct Session {
     pub journal: Arc<dyn TurnJournal>,
     pub history: Vec<Message>,
-    /// Files as the conversation knows them.
-    pub seen: Vec<SeenFile>,
+    /// What the conversation knows of files and tools.
+    pub known: LeftBehind,
     file: Option<Arc<SessionFile>>,
 }
 
@@ -195,7 +195,7 @@ pub fn open(
         let Origin::Forked(from) = origin else { return Ok(Session::unrecorded(Vec::new())) };
         let resumed = tenon_session::read(&place, from, asked).map_err(|error| failure(&error))?;
         warnings.extend(resumed.warnings);
-        return Ok(Session { seen: resumed.seen, ..Session::unrecorded(resumed.history) });
+        return Ok(Session { known: resumed.known, ..Session::unrecorded(resumed.history) });
     }
     let opened = match origin {
         Origin::New if !sys::can_be_written(home) => {
@@ -205,20 +205,20 @@ pub fn open(
             Begun::AtOnce => SessionFile::create(&place, &head, recorder),
             Begun::WithTheFirstTurn => SessionFile::awaited(&place, &head, recorder),
         }
-        .map(|file| (file, Vec::new(), Vec::new())),
+        .map(|file| (file, Vec::new(), LeftBehind::default())),
         Origin::Resumed(_) => tenon_session::open(&place, &head, asked, recorder).map(|(file, resumed)| {
             warnings.extend(resumed.warnings);
-            (file, resumed.history, resumed.seen)
+            (file, resumed.history, resumed.known)
         }),
         Origin::Forked(from) => {
             tenon_session::fork(&place, from, head, asked, recorder).map(|(file, resumed)| {
                 warnings.extend(resumed.warnings);
-                (file, resumed.history, resumed.seen)
+                (file, resumed.history, resumed.known)
             })
         }
     };
     match opened {
-        Ok((file, history, seen)) => Ok(Session { seen, ..Session::recorded(file, history) }),
+        Ok((file, history, known)) => Ok(Session { known, ..Session::recorded(file, history) }),
         Err(why @ SessionError::Unwritable { .. }) => {
             let why = format!("the session is not recorded: {why}");
             Ok(Session::recorded(SessionFile::unwritable(why), Vec::new()))
@@ -255,13 +255,13 @@ impl Session {
         Session {
             journal: Arc::clone(&file) as Arc<dyn TurnJournal>,
             history,
-            seen: Vec::new(),
+            known: LeftBehind::default(),
             file: Some(file),
         }
     }
 
     fn unrecorded(history: Vec<Message>) -> Session {
-        Session { journal: Arc::new(NoJournal), history, seen: Vec::new(), file: None }
+        Session { journal: Arc::new(NoJournal), history, known: LeftBehind::default(), file: None }
     }
 }
 

@@ -73,7 +73,7 @@ impl StreamHost {
         if let Some(kit) = &self.kit {
             kit.workspace.forget_reads();
         }
-        agent.registry.recall(&opened.seen);
+        agent.registry.recall(&opened.known);
         agent.background = background;
         agent.journal = opened.journal;
         agent.info.session_id = id;

@@ -20,6 +20,9 @@ pub struct LeftBehind {
     /// Ids of tasks of whose end it tells.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<String>,
+    /// Names of tools that are offered from then on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub offered: Vec<String>,
 }
 
 /// What a file held when a tool looked at it.
@@ -40,7 +43,7 @@ pub struct BegunTask {
 
 impl LeftBehind {
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.begun.is_empty() && self.ended.is_empty()
+        *self == LeftBehind::default()
     }
 
     /// The same as it may be stored. A path with a key in it is no longer that path, so its file counts as unread.

@@ -225,6 +225,11 @@ impl AgentSteps {
             registry.offer(meant(name, &of_run), Offered::Always);
         }
         let stop = Stop::within(&cancel);
+        let helpers =
+            parts.subagents.as_ref().filter(|_| wants_helpers(agent)).map(|helpers| match &folder {
+                Folder::OfTemplate => Arc::clone(helpers),
+                Folder::Other { own_tools, .. } => helpers.working_with(Arc::clone(own_tools)),
+            });
         let mut assigned = parts.template.agent(Assignment {
             call_id: key.to_string(),
             kind: request.agent.name.clone().unwrap_or_else(|| ANONYMOUS.to_owned()),
@@ -243,8 +248,8 @@ impl AgentSteps {
         });
         assigned.replay = Replay::of(turns.records);
         assigned.fail_on_denied = parts.fail_on_denied;
-        if let Some(subagents) = parts.subagents.as_ref().filter(|_| wants_helpers(agent)) {
-            subagents.offer_to(&mut assigned);
+        if let Some(helpers) = helpers {
+            helpers.offer_to(&mut assigned);
         }
         self.shared.offer(request, agent, &mut assigned);
         let outcome = run(assigned, Arc::clone(sink) as Arc<dyn EventSink>).await.outcome;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tenon_agent::tell;
-use tenon_core::{Id, Message, SeenFile};
+use tenon_core::{Id, LeftBehind, Message};
 
 use crate::lock::{Refused, Writer};
 use crate::record::{COMPLETE, Head, closing_line, notice_line};
@@ -37,8 +37,8 @@ pub struct Resumed {
     pub history: Vec<Message>,
     /// What the person should know: half-written and broken lines, calls that were interrupted.
     pub warnings: Vec<String>,
-    /// Files as the conversation knows them, for [`tenon_tools::Registry::recall`].
-    pub seen: Vec<SeenFile>,
+    /// What the conversation knows of files and tools, for [`tenon_tools::Registry::recall`].
+    pub known: LeftBehind,
 }
 
 /// Takes up a session, to be written further under its own id. `head` is for a file whose first record is
@@ -136,7 +136,7 @@ fn resumed(mut story: Story, warnings: Vec<String>) -> Resumed {
         head: story.scan.head.map(|read| read.head),
         history: shown(story.history),
         warnings,
-        seen: story.seen,
+        known: story.known,
     }
 }
 

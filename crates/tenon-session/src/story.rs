@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use tenon_agent::{Prompted, Unfinished, close_calls, tell};
-use tenon_core::{BegunTask, Id, Message, SeenFile, ToolCall, ToolResult};
+use tenon_core::{BegunTask, Id, LeftBehind, Message, ToolCall, ToolResult};
 
 use crate::record::{By, FORMAT, Record};
 use crate::scan::{Scan, scan};
@@ -23,8 +23,8 @@ pub(crate) struct Story {
     pub(crate) interrupted: Vec<String>,
     /// Who gave the last answer.
     pub(crate) last: By,
-    /// Files that the conversation knows.
-    pub(crate) seen: Vec<SeenFile>,
+    /// What the conversation knows of files and tools.
+    pub(crate) known: LeftBehind,
     /// Background work of whose end it was not told. Whoever looked after it is gone.
     pub(crate) lost: Vec<BegunTask>,
 }
@@ -53,7 +53,7 @@ impl Story {
             results: Vec::new(),
             prompted: None,
             last: By::default(),
-            seen: Vec::new(),
+            known: LeftBehind::default(),
             lost: Vec::new(),
         };
         let scan = scan(file, |record| telling.push(record))
@@ -63,7 +63,7 @@ impl Story {
         }
         // A start that should stand before the call may be among what was not written or cannot be read.
         let all_there = scan.broken == 0 && scan.head.as_ref().is_some_and(|head| head.recording_complete);
-        let Telling { mut history, begun, results, last, seen, lost, .. } = telling;
+        let Telling { mut history, begun, results, last, known, lost, .. } = telling;
         let may_have_run = |call: &ToolCall| !call.terminal && (begun.contains(&call.id) || !all_there);
         let open: Vec<ToolCall> = history.last().into_iter().flat_map(Message::tool_calls).cloned().collect();
         let closings = close_calls(&mut history, results, |call| match may_have_run(call) {
@@ -73,7 +73,7 @@ impl Story {
         let closed: HashSet<&str> = closings.iter().map(|result| result.call_id.as_str()).collect();
         let interrupted = open.iter().filter(|call| closed.contains(call.id.as_str()) && may_have_run(call));
         let interrupted = interrupted.map(|call| call.name.clone()).collect();
-        Ok(Story { scan, history, closings, interrupted, last, seen, lost })
+        Ok(Story { scan, history, closings, interrupted, last, known, lost })
     }
 }
 
@@ -85,7 +85,7 @@ struct Telling<'a> {
     /// Where the last prompt was added.
     prompted: Option<Prompted>,
     last: By,
-    seen: Vec<SeenFile>,
+    known: LeftBehind,
     lost: Vec<BegunTask>,
 }
 
@@ -117,7 +117,8 @@ impl Telling<'_> {
             }
             Record::ToolResult(result, left) => {
                 self.results.push(result);
-                self.seen.extend(left.files);
+                self.known.files.extend(left.files);
+                self.known.offered.extend(left.offered);
                 self.lost.extend(left.begun);
                 self.lost.retain(|task| !left.ended.contains(&task.task_id));
             }

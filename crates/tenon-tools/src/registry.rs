@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-use tenon_core::{Args, SeenFile, Tool, ToolSpec};
+use tenon_core::{Args, LeftBehind, Tool, ToolSpec};
 
 use crate::nearest::nearest;
 use crate::rule::canonical;
@@ -211,11 +211,14 @@ impl Registry {
             .or_else(|| CALLABLE_ALIASES.contains(&name).then(|| find(canonical(name))).flatten())
     }
 
-    /// The conversation knows these files from before, and so do its tools.
-    pub fn recall(&self, files: &[SeenFile]) {
-        if !files.is_empty() {
-            self.read().entries.iter().for_each(|entry| entry.tool.recall(files));
+    /// The conversation knows of this from before: its tools know the files, and what it had found is offered.
+    pub fn recall(&self, left: &LeftBehind) {
+        if !left.files.is_empty() {
+            self.read().entries.iter().for_each(|entry| entry.tool.recall(&left.files));
         }
+        left.offered.iter().for_each(|name| {
+            self.offer(name, Offered::Always);
+        });
     }
 
     /// A tool whose name looks like this one.

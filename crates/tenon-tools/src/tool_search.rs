@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tenon_core::{Args, BoxFut, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
+use tenon_core::{Args, BoxFut, LeftBehind, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
 
 use crate::args::{ArgReader, Refusal, outcome};
 use crate::hook_reply::shortened;
@@ -96,7 +96,9 @@ impl ToolSearch {
         for spec in &found {
             registry.offer(&spec.name, Offered::Always);
         }
-        Ok(ToolOutcome::ok(report(&found, &missing, &hidden)))
+        let offered = found.iter().map(|spec| spec.name.clone()).collect();
+        let left = LeftBehind { offered, ..LeftBehind::default() };
+        Ok(ToolOutcome { left, ..ToolOutcome::ok(report(&found, &missing, &hidden)) })
     }
 }
 

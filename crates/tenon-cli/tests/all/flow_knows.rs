@@ -292,12 +292,7 @@ fn a_step_goes_on_in_its_copy_in_the_folder_of_the_run() {
         let new = json!({"file_path": "new.txt", "content": "half\n"});
         let server = Server::start([at("Do a.").call("w", "write_file", new), hangs()]);
         let run = [&["run", "flow.yaml", "--run-id", "r1", "-C", "sub"], &flags[..]].concat();
-        let run: Vec<&str> =
-            run.iter().map(|arg| if *arg == "flow.yaml" { "../flow.yaml" } else { *arg }).collect();
-        let mut running = run_in(&place, &server, &run).cwd(place.workspace().join("sub")).spawn();
-        server.wait_for_requests(2, SOON);
-        running.signal(Signal::Kill);
-        running.wait();
+        stopped(&place, &server, 2, Signal::Kill, &run);
         let copy = place.tenon_home().join("runs/r1/copies/r1/a@1");
         assert_eq!(std::fs::read_to_string(copy.join("sub/new.txt")).unwrap(), "half\n");
         let edit = json!({"file_path": "new.txt", "old_string": "half", "new_string": "whole"});
@@ -357,4 +352,35 @@ fn a_copy_that_is_gone_is_told() {
     assert_eq!(run.assert_code(0).stdout, "done\n");
     server.assert_script_done();
     assert!(git(&["branch", "--list", "tenon/*"]).contains("tenon/r1/a"), "{run}");
+}
+
+/// Where a step works, its helpers work.
+#[test]
+fn helpers_of_an_isolated_step_work_in_its_copy() {
+    let document = "name: n\noptions: { isolation: worktree }\nagents: { lead: { description: l, tools: [agent, write_file] } }\nsteps:\n  - { id: a, agent: lead, instructions: Do a. }\n";
+    let (place, git) = repository(document);
+    let server = Server::start([
+        at("Do a.").call("h", "agent", json!({"description": "help", "prompt": "Help me."})),
+        helper().call("w", "write_file", json!({"file_path": "new.txt", "content": "helped\n"})),
+        helper().text("HELPED"),
+        at("Do a.").text("done"),
+    ]);
+    let run = run_in(&place, &server, &["run", "flow.yaml", "--run-id", "r1", "--yolo"]).run();
+    run.assert_code(0);
+    assert!(!place.workspace().join("new.txt").exists(), "{run}");
+    assert_eq!(git(&["show", "tenon/r1/a@1:new.txt"]), "helped\n");
+}
+
+/// What the model had found stays offered.
+#[test]
+fn tools_that_were_found_are_offered_after_a_stop() {
+    let place = place(ONE).home_file("settings.json", r#"{"tools":{"searchAbove":3}}"#);
+    let search = at("Do a.").call("s", "tool_search", json!({"query": "select:web_fetch"}));
+    let server = Server::start([search, hangs()]);
+    stopped(&place, &server, 2, Signal::Kill, &["run", "flow.yaml", "--yolo", "--run-id", "r1"]);
+    assert!(!server.request(0).tool_names().contains(&"web_fetch"), "{:?}", server.request(0).tool_names());
+    assert!(server.request(1).tool_names().contains(&"web_fetch"), "{:?}", server.request(1).tool_names());
+    let server = Server::start([at("Do a.").text("done")]);
+    run_in(&place, &server, &["resume", "r1", "--yolo"]).run().assert_code(0);
+    assert!(server.request(0).tool_names().contains(&"web_fetch"), "{:?}", server.request(0).tool_names());
 }

@@ -42,6 +42,7 @@ fn permissions(given: Given<'_>, cwd: &Path) -> Permissions {
         cwd: cwd.to_owned(),
         project_root: Some(cwd.to_owned()),
         home: Some(PathBuf::from("/home/someone")),
+        copy: None,
     })
     .unwrap()
 }
