@@ -1,5 +1,5 @@
-//! The folder of a run that is kept, beside the journal: outputs that were too large for the model, and the copies of the
-//! repository that isolated steps work in. Whoever goes on with the run finds them under the same paths.
+//! The folder of a run that is kept, beside the journal: outputs that were too large for the model, the copies of the
+//! repository that isolated steps work in, and which commands run. Whoever goes on with the run finds them under the same paths.
 //!
 //! It belongs to its owner alone, is made when something is put into it, and goes with the run: `tenon flow delete`, retention.
 //! What a run that is not kept has of these is in a temporary folder (`flow_prepare.rs`).
@@ -12,6 +12,7 @@ use tenon_flow::{Journal, forget_copies};
 const RUNS: &str = "runs";
 const OUTPUTS: &str = "outputs";
 const COPIES: &str = "copies";
+const COMMANDS: &str = "commands";
 
 #[derive(Clone, Debug)]
 pub struct RunFolder {
@@ -20,8 +21,16 @@ pub struct RunFolder {
 
 impl RunFolder {
     pub fn of(journal: &Journal, run_id: &str) -> RunFolder {
-        let home = journal.path().parent().unwrap_or(Path::new("."));
+        RunFolder::in_home(journal.path().parent().unwrap_or(Path::new(".")), run_id)
+    }
+
+    pub fn in_home(home: &Path, run_id: &str) -> RunFolder {
         RunFolder { path: home.join(RUNS).join(run_id) }
+    }
+
+    /// Where commands are written down while they run.
+    pub fn commands(&self) -> PathBuf {
+        self.path.join(COMMANDS)
     }
 
     pub fn outputs(&self) -> PathBuf {

@@ -48,8 +48,8 @@ pub fn existing(here: &Surroundings) -> Result<Option<Journal>, Failure> {
 
 /// Where the commands of a run are written down while they run.
 pub fn commands(here: &Surroundings, run_id: &str) -> Option<CommandBook> {
-    let folder = |home: &PathBuf| home.join("runs").join(run_id).join("commands");
-    here.tenon_home.as_ref().map(|home| CommandBook::at(folder(home)))
+    let home = here.tenon_home.as_ref()?;
+    Some(CommandBook::at(RunFolder::in_home(home, run_id).commands()))
 }
 
 /// Ends what a process that is gone left running of a run. How many commands that were.
