@@ -15,6 +15,8 @@ pub fn tenon() -> Tenon {
 }
 
 const TOOL: &str = "structured_output";
+/// SHA-256 of `alpha` and a line feed.
+const ALPHA: &str = "b6a98d9ce9a2d9149288fa3df42d377c3e42737afdcdaf714e33c0a100b51060";
 
 /// The session files of a home, oldest name first.
 pub fn session_files(tenon_home: &Path) -> Vec<PathBuf> {
@@ -95,6 +97,7 @@ fn a_run_is_recorded_line_by_line() {
         "arguments": "{\"file_path\":\"a.txt\"}", "terminal": false, "native": null});
     let usage = |input: u64, output: u64| json!({"input": input, "output": output, "cache_read": 0, "cache_write": 0, "reasoning": 0, "total": input + output});
     let text = |text: &str| json!({"type": "text", "text": text});
+    let real = tenon.workspace().canonicalize().unwrap();
     assert_eq!(
         records,
         [
@@ -106,7 +109,8 @@ fn a_run_is_recorded_line_by_line() {
                 "message": {"role": "assistant", "parts": [text("Reading."), call]}}),
             json!({"type": "tool_started", "turn": 1, "call_id": "c1", "name": "read_file"}),
             json!({"type": "tool_result", "turn": 1, "message": {"role": "user", "parts": [{"type": "tool_result",
-                "call_id": "c1", "name": "read_file", "content": "alpha\n", "is_error": false}]}}),
+                "call_id": "c1", "name": "read_file", "content": "alpha\n", "is_error": false}]},
+                "left": {"files": [{"path": real.join("a.txt"), "sha256": ALPHA}]}}),
             json!({"type": "assistant", "turn": 2, "model": "test-model", "provider": "openai", "usage": usage(20, 3),
                 "message": {"role": "assistant", "parts": [text("It says alpha.")]}}),
         ]
