@@ -133,8 +133,8 @@ impl Run<'_> {
         let offer = self.offer();
         let load = self.context.weigh(&self.agent.system, &offer, &self.history);
         self.context.learn(load, usage, &message);
+        // Whoever answered then, the chosen model is asked from here on: it may have been chosen anew.
         self.count_again(&model, usage);
-        self.model = model;
         Some(Turn { message, usage, finish })
     }
 

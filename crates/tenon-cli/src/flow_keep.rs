@@ -22,6 +22,8 @@ pub struct Keeping<'a> {
     /// Nothing is kept without one.
     pub journal: Option<Journal>,
     pub given: Given,
+    /// Of a run that goes on: what is said otherwise this time, and holds from now on.
+    pub given_anew: Option<Given>,
     pub secrets: Secrets,
     pub settings: &'a Settings,
     /// The folder that the run works in.
@@ -46,7 +48,7 @@ impl Keeping<'_> {
         continued: Option<Continued>,
         models: &Models,
     ) -> Result<KeptRun, Failure> {
-        let Keeping { journal, given, secrets, settings, cwd } = self;
+        let Keeping { journal, given, given_anew, secrets, settings, cwd } = self;
         let Some(journal) = journal else { return Ok((Arc::new(NoLog), None)) };
         let root = Arc::clone(&spec.workflow);
         let id = spec.place.segments().first().map(Segment::id).unwrap_or_default();
@@ -63,7 +65,8 @@ impl Keeping<'_> {
                 if changed == Changed::Yes {
                     past.fit(spec);
                 }
-                let resumed = Resumed { past, models: models.clone(), document: instead };
+                let (models, given) = (models.clone(), given_anew);
+                let resumed = Resumed { past, models, document: instead, given };
                 let log = JournalLog::resume(Arc::clone(&lease), root, secrets, resumed);
                 (lease, log.await.map_err(failed)?)
             }
@@ -90,7 +93,8 @@ impl Keeping<'_> {
             }
             PlanBegan::Before => {
                 let (lease, stored) = journal.take(run_id).await.map_err(failed)?;
-                PlanLog::resume(Arc::new(lease), secrets, &stored, models).await.map_err(failed)?
+                let given = self.given_anew.clone();
+                PlanLog::resume(Arc::new(lease), secrets, &stored, models, given).await.map_err(failed)?
             }
         };
         let cancelling = tokio::spawn(Kept::stop_when_cancelled(Arc::clone(log.lease()), stop.clone()));

@@ -179,6 +179,7 @@ pub async fn prepare(
     if let Document::ToBeMade { task, goal, .. } = &document {
         kept.extend(flow_resume::kept_of_goal(task, goal, &started_in));
     }
+    let given_anew = source.found.as_ref().and_then(|found| flow_resume::given_anew(found, &asked.run));
     let given = Given { inputs, context, kept };
     let all_context = [given.context.clone(), told].into_iter().flatten();
     let context = all_context.reduce(|all, more| format!("{all}\n\n{more}"));
@@ -214,6 +215,7 @@ pub async fn prepare(
     let keeping = Keeping {
         journal: source.journal,
         given,
+        given_anew,
         secrets,
         settings: &settings,
         cwd: parts.template.info.cwd.display().to_string(),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tenon_config::Surroundings;
+use tenon_config::{Settings, Surroundings, names_provider};
 use tenon_core::{ErrorClass, Failure};
 use tenon_flow::{
     Given, Journal, JournalError, LoadError, LoadOptions, LoadedStep, LoadedWorkflow, NewDocument, NotKept,
@@ -277,6 +277,20 @@ fn is_there(flow: &LoadedWorkflow, step_id: &str) -> bool {
 /// What is kept with a run: which model was named and how it is reached, and where its steps have their copies if that is not
 /// in its own folder.
 pub fn kept(run: &RunArgs, scratch: Option<&Path>) -> BTreeMap<String, String> {
+    let mut kept = kept_of_model(run);
+    kept.extend(scratch.map(|path| (SCRATCH.to_owned(), path.display().to_string())));
+    kept
+}
+
+/// What is kept with a run that goes on, when another model is named this time, or another way to it.
+pub fn given_anew(found: &Found, run: &RunArgs) -> Option<Given> {
+    let mut given = found.given.clone();
+    given.kept.retain(|name, _| ![MODEL, BASE_URL, API_KEY_ENV, AUTH_TYPE].contains(&name.as_str()));
+    given.kept.extend(kept_of_model(run));
+    (given != found.given).then_some(given)
+}
+
+fn kept_of_model(run: &RunArgs) -> BTreeMap<String, String> {
     let flags = [
         (MODEL, &run.model),
         (BASE_URL, &run.base_url),
@@ -285,10 +299,7 @@ pub fn kept(run: &RunArgs, scratch: Option<&Path>) -> BTreeMap<String, String> {
     ];
     let given = flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
     // An address with a name and a password in it is kept nowhere.
-    let mut kept: BTreeMap<String, String> =
-        given.filter(|(name, value)| name != BASE_URL || !value.contains('@')).collect();
-    kept.extend(scratch.map(|path| (SCRATCH.to_owned(), path.display().to_string())));
-    kept
+    given.filter(|(name, value)| name != BASE_URL || !value.contains('@')).collect()
 }
 
 /// The same of a goal.
@@ -340,12 +351,14 @@ pub fn scratch(given: &Given) -> Option<PathBuf> {
     given.kept.get(SCRATCH).map(PathBuf::from).filter(is_own)
 }
 
-/// What was said when the run began holds, unless it is said anew.
-pub fn restore_flags(run: &mut RunArgs, given: &Given) {
+/// What was said about the model before holds, unless it is said anew. A name with a provider says everything.
+pub fn restore_flags(run: &mut RunArgs, given: &Given, settings: &Settings) {
+    if run.model.as_deref().is_some_and(|name| names_provider(name, settings)) {
+        return;
+    }
     let kept = |name: &str| given.kept.get(name).cloned();
     run.model = run.model.take().or_else(|| kept(MODEL));
     run.base_url = run.base_url.take().or_else(|| kept(BASE_URL));
     run.api_key_env = run.api_key_env.take().or_else(|| kept(API_KEY_ENV));
     run.auth_type = run.auth_type.take().or_else(|| kept(AUTH_TYPE));
-    run.cwd = None;
 }

@@ -85,6 +85,9 @@ async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
     let mut warnings = Vec::new();
     let loaded = run::load_settings(&asked.run, &here);
     let settings = loaded.as_ref().ok().map(|loaded| &loaded.settings);
+    if let (Ok(Source { found: Some(found), .. }), Some(settings)) = (&source, settings) {
+        flow_resume::restore_flags(&mut asked.run, &found.given, settings);
+    }
     let telemetry = Telemetry::start(&asked.run, settings, &here, &ids, &mut warnings);
     let surrounding = Surrounding { stop: &stop, reporter, ids: &ids, telemetry: &telemetry };
     // Of a run that is refused, what it has used so far is told all the same.
@@ -137,14 +140,13 @@ pub struct Source {
 }
 
 impl Source {
-    /// A run that goes on does so in its own folder, with the model that it was given.
+    /// A run that goes on does so in its own folder.
     fn of(asked: &mut Asked) -> Result<Source, Failure> {
         let here = surroundings::collect(asked.run.cwd.as_deref());
         match (&asked.task, asked.keep) {
             (Task::Resume(resume), _) => {
                 let journal = flow_journal::existing(&here)?;
                 let found = flow_resume::find(journal.as_ref(), &resume.run)?;
-                flow_resume::restore_flags(&mut asked.run, &found.given);
                 asked.run.cwd = Some(PathBuf::from(&found.stored.run.cwd));
                 Ok(Source { journal, found: Some(found) })
             }

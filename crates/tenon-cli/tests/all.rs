@@ -49,6 +49,8 @@ mod engine;
 mod fallbacks;
 #[path = "all/flag_effects.rs"]
 mod flag_effects;
+#[path = "all/flow_again.rs"]
+mod flow_again;
 #[path = "all/flow_approve.rs"]
 mod flow_approve;
 #[path = "all/flow_approve_document.rs"]

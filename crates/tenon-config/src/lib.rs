@@ -54,7 +54,7 @@ pub use load::{ExtraSettings, FileLayer, Loaded, MemoryUse, ProjectTrust, Source
 pub use masked::{MaskedFile, masked_settings};
 pub use mcp_servers::{McpServers, merge_mcp_servers, read_client_mcp_servers, read_mcp_config};
 pub use memory::{MAX_MEMORY_FILE_BYTES, MAX_MEMORY_TOTAL_BYTES, MemoryFile, add_to_user_memory};
-pub use model_choice::{ChoiceError, ModelChoice, ModelFlags, choose_fallback, choose_model};
+pub use model_choice::{ChoiceError, ModelChoice, ModelFlags, choose_fallback, choose_model, names_provider};
 pub use prices::{Place, model_facts, prices_as_of};
 pub use problem::{Problem, Severity};
 pub use project::project_root;

@@ -57,6 +57,12 @@ pub fn choose_model(
     chooser.complete(candidate, id, notes)
 }
 
+/// Whether a model's name says which provider it is of.
+pub fn names_provider(name: &str, settings: &Settings) -> bool {
+    let env = BTreeMap::new();
+    Chooser { flags: ModelFlags::default(), settings, env: &env }.split(name.trim()).0.is_some()
+}
+
 /// The model to ask when `first` cannot answer. A name without a provider is one of the same provider;
 /// what the flags say about address and key is about that provider, and no other.
 pub fn choose_fallback(

@@ -25,7 +25,7 @@ use crate::event::{FlowEmitter, MessageLevel};
 use crate::isolation::{Before, FolderTools, Isolation, Kept, Worktree, Worktrees};
 use crate::prompt::{PromptParts, prompt};
 use crate::shared::Shared;
-use crate::signal::Signals;
+use crate::signal::{Signals, mail_told};
 use crate::step_events::{self, StepSink};
 use crate::tool_aliases::{VERSION_1_TOOLS, is_denied, meant};
 use crate::traced::Traced;
@@ -246,12 +246,13 @@ impl AgentSteps {
             stop,
             trace: parts.trace.as_ref().map(|trace| trace.call(&key.to_string()).agent()),
         });
+        let told = mail_told(&turns.records).collect();
         assigned.replay = Replay::of(turns.records);
         assigned.fail_on_denied = parts.fail_on_denied;
         if let Some(helpers) = helpers {
             helpers.offer_to(&mut assigned);
         }
-        self.shared.offer(request, agent, &mut assigned);
+        self.shared.offer(request, agent, &told, &mut assigned);
         let outcome = run(assigned, Arc::clone(sink) as Arc<dyn EventSink>).await.outcome;
         let ended = Ended {
             outcome: &outcome,

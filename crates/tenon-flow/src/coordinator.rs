@@ -22,7 +22,7 @@ use crate::message::{Address, COORDINATOR, DropReason};
 use crate::paid::cost_of;
 use crate::post::{Note, Post, Reader};
 use crate::report::ErrorReport;
-use crate::signal::{Signal, SignalJournal, Signals};
+use crate::signal::{Signal, SignalJournal, Signals, mail_told};
 use crate::step_events::StepSink;
 use crate::{
     LoadedWorkflow, ModelWish, Notice, Role, Spent, StepKey, StepLog, StepParts, StepStatus, Turns,
@@ -148,9 +148,10 @@ impl Coordinator {
                     stop: stop.clone(),
                     trace: parts.trace.as_ref().map(|trace| trace.call(COORDINATOR).agent()),
                 });
+                let told = mail_told(&turns.records).collect();
                 agent.replay = Replay::of(turns.records);
                 agent.background.mailbox =
-                    Some(Arc::new(Reader::new(&self.post, Address::Coordinator, stop.clone())));
+                    Some(Arc::new(Reader::new(&self.post, Address::Coordinator, stop.clone(), &told)));
                 let outcome = run(agent, Arc::new(sink) as Arc<dyn EventSink>).await.outcome;
                 let spent = Spent::of(&outcome);
                 let failure = match &outcome.ending {

@@ -11,7 +11,7 @@ use tenon_core::{Failure, Models, Secrets, Timestamp};
 use crate::agent_step::as_step_error;
 use crate::journal::{Entry, JournalError, Lease, NewDocument, Revision, RowKind, StoredRun};
 use crate::paid::total;
-use crate::past::Past;
+use crate::past::{Given, Past};
 use crate::step_log::Turns;
 use crate::turn_rows::TurnRows;
 use crate::{Completion, Role, Spent, StepKey, StepOutcome, StepOutput};
@@ -59,9 +59,11 @@ impl PlanLog {
         secrets: Secrets,
         stored: &StoredRun,
         models: &Models,
+        given: Option<Given>,
     ) -> Result<PlanLog, JournalError> {
         let mut past = Past::of(stored)?;
-        let revision = past.settle(models, &|key, kind, payload| entry(key, kind, payload));
+        let mut revision = past.settle(models, &|key, kind, payload| entry(key, kind, payload));
+        revision.inputs = given.map(|given| secrets.hide(&given.to_json()).into_owned());
         lease.revise(revision).await?;
         Ok(PlanLog::with(lease, secrets, past))
     }

@@ -80,6 +80,8 @@ pub struct Revision {
     pub append: Vec<Entry>,
     /// Another document than the one it began with.
     pub document: Option<NewDocument>,
+    /// What the caller gives from now on, as in [`NewRun`].
+    pub inputs: Option<String>,
 }
 
 /// What a run is pinned to from now on.
@@ -367,7 +369,7 @@ fn still_ours(tx: &Transaction<'_>, run_id: &str, owner: &str) -> Result<(), Jou
 }
 
 fn revise(tx: &Transaction<'_>, run_id: &str, revision: &Revision) -> Result<(), JournalError> {
-    let Revision { forget, reopen, append: entries, document } = revision;
+    let Revision { forget, reopen, append: entries, document, inputs } = revision;
     let mut delete =
         tx.prepare_cached("DELETE FROM events WHERE run_id = ?1 AND key = ?2 AND kind <> 'spent'")?;
     for key in forget {
@@ -385,6 +387,9 @@ fn revise(tx: &Transaction<'_>, run_id: &str, revision: &Revision) -> Result<(),
             "UPDATE runs SET name = ?2, document_hash = ?3, document = ?4 WHERE run_id = ?1",
             params![run_id, name, hash, document],
         )?;
+    }
+    if let Some(inputs) = inputs {
+        tx.execute("UPDATE runs SET inputs = ?2 WHERE run_id = ?1", params![run_id, inputs])?;
     }
     tx.execute("UPDATE runs SET status = 'running' WHERE run_id = ?1", [run_id])?;
     Ok(())

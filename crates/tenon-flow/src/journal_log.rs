@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::journal::{Entry, JournalError, Lease, NewDocument, RowKind};
 use crate::paid::GivenUp;
-use crate::past::{Due, Past, Scheduled};
+use crate::past::{Due, Given, Past, Scheduled};
 use crate::same_request::request_hash;
 use crate::signal::{Signal, SignalJournal, Signals};
 use crate::step_log::{Begun, StepLog, Turns};
@@ -38,6 +38,8 @@ pub struct Resumed {
     pub models: Models,
     /// When it is not the one that the run was pinned to.
     pub document: Option<NewDocument>,
+    /// When the caller gives something else from now on.
+    pub given: Option<Given>,
 }
 
 impl JournalLog {
@@ -61,7 +63,7 @@ impl JournalLog {
         secrets: Secrets,
         resumed: Resumed,
     ) -> Result<JournalLog, JournalError> {
-        let Resumed { mut past, models, document } = resumed;
+        let Resumed { mut past, models, document, given } = resumed;
         let entry = |key: &StepKey, kind: RowKind, payload: String| Entry {
             key: key.to_string(),
             kind,
@@ -74,6 +76,7 @@ impl JournalLog {
             document: secrets.hide(&document.document).into_owned(),
             ..document
         });
+        revision.inputs = given.map(|given| secrets.hide(&given.to_json()).into_owned());
         lease.revise(revision).await?;
         let given_up = past.given_up();
         Ok(JournalLog { lease, secrets, root, past, given_up, models, broken: Arc::default() })

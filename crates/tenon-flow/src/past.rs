@@ -19,7 +19,7 @@ use crate::earlier::{Pause, Place, place_of, places_around};
 use crate::journal::{Entry, JournalError, Revision, RowKind, RunState, StoredRun};
 use crate::paid::{GivenUp, add_to_steps, beyond, cost_of, inside, spent_by, total};
 use crate::retell::{Counts, Listener, retell};
-use crate::signal::Signal;
+use crate::signal::{self, Signal};
 use crate::{
     Completion, Coordinated, JsonText, Notice, Pauses, Question, Resolution, Role, RunSpec, Segment, Spent,
     StepErrorClass, StepKey, StepOutcome, StepRequest, WorkflowOutcome, WorkflowStatus, turn_rows,
@@ -220,11 +220,7 @@ impl Past {
 
     /// Messages that stand in a conversation that holds.
     pub(crate) fn mail_told(&self) -> HashSet<String> {
-        let mail = |record: &TurnRecord| match record {
-            TurnRecord::UserMessage { mail, .. } => mail.clone(),
-            _ => Vec::new(),
-        };
-        self.turns.values().flatten().flat_map(mail).collect()
+        self.turns.values().flat_map(|turns| signal::mail_told(turns)).collect()
     }
 
     pub(crate) fn completed_steps(&self) -> HashSet<String> {

@@ -2,7 +2,8 @@
 //!
 //! A message is kept before its sender is answered and before anybody can read it. It is read when it stands in the kept
 //! conversation of its reader (`tenon-agent/src/mailbox.rs`), and what was sent and neither read nor dropped waits when the run
-//! goes on. A step can be written to before it starts; one that is over stays over, and what comes for it is dropped.
+//! goes on. A step can be written to before it starts; one that is over stays over, and what comes for it is dropped. A step that
+//! is tried again is told once more what its earlier attempts were told: their conversations are not its own.
 //! What agents see of this is in `message_tools.rs`, whom a name means in `addressee.rs`.
 
 #[cfg(test)]
@@ -53,9 +54,11 @@ struct State {
     /// How many items loops have, since it is known.
     items: BTreeMap<String, u32>,
     /// Nobody reads any more, for this reason.
-    over: Option<DropReason>,
+    over: Option<(DropReason, Dropped)>,
     /// What is known and not yet kept.
     unwritten: Vec<Signal>,
+    /// Dropped until the run goes on; for good, should the reader complete.
+    set_aside: Vec<(Letter, DropReason)>,
 }
 
 #[derive(Default)]
@@ -64,6 +67,11 @@ struct Slot {
     unread: VecDeque<Letter>,
     /// The first so many are with the reader, who has not told them yet.
     in_hand: usize,
+    /// What the reader, or one before it, was told.
+    read: Vec<Letter>,
+    /// What one before it was told, and the reader was not yet.
+    again: VecDeque<Letter>,
+    again_in_hand: usize,
     /// Being kept.
     arriving: usize,
     /// What the run itself has to say.
@@ -104,7 +112,7 @@ enum Phase {
     #[default]
     Waiting,
     Open,
-    Closed(DropReason),
+    Closed(DropReason, Dropped),
 }
 
 /// What became of a message when it was sent.
@@ -129,7 +137,8 @@ impl Post {
             state.slot(&Address::Coordinator).phase = Phase::Waiting;
         }
         for id in &signals.ended {
-            state.slot(&Address::Step(id.clone())).phase = Phase::Closed(DropReason::TargetTerminal);
+            state.slot(&Address::Step(id.clone())).phase =
+                Phase::Closed(DropReason::TargetTerminal, Dropped::ForGood);
         }
         let post = Post {
             flow,
@@ -156,12 +165,16 @@ impl Post {
             let Signal::MessageSent { letter } = signal else { continue };
             let number = letter.id.rsplit('-').next().and_then(|digits| digits.parse().ok()).unwrap_or(0);
             state.number = state.number.max(number + 1);
-            if settled.contains(letter.id.as_str()) || signals.mail_told.contains(&letter.id) {
+            if signals.mail_told.contains(&letter.id) {
+                state.slot(&letter.to).read.push(letter.clone());
+                continue;
+            }
+            if settled.contains(letter.id.as_str()) {
                 continue;
             }
             match self.refuses(&mut state, &letter.to) {
-                Some(reason) => {
-                    self.drop_letter(&mut state, letter, reason, TellSender::No, Dropped::ForGood)
+                Some((reason, dropped)) => {
+                    self.drop_letter(&mut state, letter, reason, TellSender::No, dropped)
                 }
                 None => state.slot(&letter.to).unread.push_back(letter.clone()),
             }
@@ -184,15 +197,15 @@ impl Post {
             let letter = Letter { id, from, to, msg_type, text: text.to_owned() };
             let refused = self.refuses(&mut state, &letter.to);
             match refused {
-                Some(reason) => {
-                    self.drop_letter(&mut state, &letter, reason, TellSender::No, Dropped::ForGood);
+                Some((reason, dropped)) => {
+                    self.drop_letter(&mut state, &letter, reason, TellSender::No, dropped);
                 }
                 None => state.slot(&letter.to).arriving += 1,
             }
             (letter, refused)
         };
         let sent = Signal::MessageSent { letter: letter.clone() };
-        if let Some(reason) = refused {
+        if let Some((reason, _)) = refused {
             // It reaches nobody, whether or not that can be kept.
             let mut signals = vec![sent];
             signals.append(&mut self.state().unwritten);
@@ -223,8 +236,8 @@ impl Post {
         let mut state = self.state();
         state.slot(&letter.to).arriving -= 1;
         self.changed.notify_waiters();
-        if let Some(reason) = state.closed(&letter.to).or(state.over) {
-            self.drop_letter(&mut state, &letter, reason, tell, Dropped::ForGood);
+        if let Some((reason, dropped)) = state.closed(&letter.to).or(state.over) {
+            self.drop_letter(&mut state, &letter, reason, tell, dropped);
             return Some(reason);
         }
         self.tell(
@@ -245,28 +258,31 @@ impl Post {
     }
 
     /// Why nothing can be sent there.
-    fn refuses(&self, state: &mut State, to: &Address) -> Option<DropReason> {
-        if let Some(reason) = state.over {
-            return Some(reason);
+    fn refuses(&self, state: &mut State, to: &Address) -> Option<(DropReason, Dropped)> {
+        if let Some(over) = state.over {
+            return Some(over);
         }
         match to {
-            Address::Coordinator if !state.boxes.contains_key(to) => return Some(DropReason::NoCoordinator),
+            Address::Coordinator if !state.boxes.contains_key(to) => {
+                return Some((DropReason::NoCoordinator, Dropped::ForGood));
+            }
             Address::Step(id) if place(&self.flow, id) != Place::Agent => {
-                return Some(DropReason::UnknownStep);
+                return Some((DropReason::UnknownStep, Dropped::ForGood));
             }
             _ => {}
         }
-        if let Some(reason) = state.closed(to) {
-            return Some(reason);
+        if let Some(closed) = state.closed(to) {
+            return Some(closed);
         }
         let slot = state.slot(to);
-        (slot.unread.len() + slot.arriving >= MAX_UNREAD).then_some(DropReason::MailboxFull)
+        let is_full = slot.unread.len() + slot.arriving >= MAX_UNREAD;
+        is_full.then_some((DropReason::MailboxFull, Dropped::ForGood))
     }
 
     /// Something that the run itself tells the coordinator, or an agent that takes another turn anyway.
     pub(crate) fn note(&self, to: &Address, note: Note) {
         let mut state = self.state();
-        if state.boxes.get(to).is_some_and(|slot| !matches!(slot.phase, Phase::Closed(_))) {
+        if state.boxes.get(to).is_some_and(|slot| !matches!(slot.phase, Phase::Closed(..))) {
             state.slot(to).notes.push_back(note);
             drop(state);
             self.changed.notify_waiters();
@@ -278,7 +294,7 @@ impl Post {
         let mut state = self.state();
         let slot = state.slot(to);
         slot.is_over = true;
-        if !matches!(slot.phase, Phase::Closed(_)) && (!slot.knows_the_end || slot.has_something()) {
+        if !matches!(slot.phase, Phase::Closed(..)) && (!slot.knows_the_end || slot.has_something()) {
             let end = Note { id: Note::END.to_owned(), text };
             match slot.notes.iter().map(|note| note.text.len()).sum::<usize>() < MAX_MAIL_CHARS / 2 {
                 true => slot.notes.push_back(end),
@@ -302,14 +318,16 @@ impl Post {
         self.state().slot(reader).has_something()
     }
 
-    /// An agent begins to read.
-    pub(crate) fn open(&self, reader: &Address, stop: Stop) {
+    /// An agent begins to read. `told` stands in its conversation already; what was told only to one before it is told once
+    /// more.
+    pub(crate) fn open(&self, reader: &Address, stop: Stop, told: &HashSet<String>) {
         let mut state = self.state();
         let slot = state.slot(reader);
         slot.phase = Phase::Open;
         slot.stop = Some(stop);
         slot.cancelled = false;
-        (slot.in_hand, slot.notes_in_hand) = (0, 0);
+        slot.put_back();
+        slot.again = slot.read.iter().filter(|letter| !told.contains(&letter.id)).cloned().collect();
         if slot.unread.iter().any(|letter| letter.msg_type == MessageType::Cancel) {
             self.cancel_reader(&mut state, reader);
         }
@@ -320,7 +338,7 @@ impl Post {
         let slot = state.slot(reader);
         let Some(stop) = slot.stop.clone().filter(|_| slot.phase == Phase::Open) else { return };
         slot.cancelled = true;
-        slot.phase = Phase::Closed(DropReason::TargetTerminal);
+        slot.phase = Phase::Closed(DropReason::TargetTerminal, Dropped::UntilResumed);
         let at = slot.unread.iter().position(|letter| letter.msg_type == MessageType::Cancel);
         if let Some(letter) = at.and_then(|at| slot.unread.remove(at)) {
             state.unwritten.push(Signal::MessageDelivered { id: letter.id.clone() });
@@ -339,16 +357,21 @@ impl Post {
         {
             let mut state = self.state();
             let slot = state.slot(reader);
-            (slot.in_hand, slot.notes_in_hand, slot.stop) = (0, 0, None);
-            match (then, slot.phase) {
+            slot.put_back();
+            slot.stop = None;
+            slot.phase = match (then, slot.phase) {
+                (AfterReading::Nobody, Phase::Closed(reason, _)) => Phase::Closed(reason, Dropped::ForGood),
                 (AfterReading::Nobody, Phase::Waiting | Phase::Open) => {
-                    slot.phase = Phase::Closed(DropReason::TargetTerminal);
+                    Phase::Closed(DropReason::TargetTerminal, Dropped::ForGood)
                 }
-                (AfterReading::MaybeAnother, Phase::Open) => slot.phase = Phase::Waiting,
-                _ => {}
+                (AfterReading::MaybeAnother, Phase::Open) => Phase::Waiting,
+                (AfterReading::MaybeAnother, other) => other,
+            };
+            if let Phase::Closed(reason, dropped) = slot.phase {
+                self.drop_unread(&mut state, reader, reason, dropped);
             }
-            if let Phase::Closed(reason) = state.slot(reader).phase {
-                self.drop_unread(&mut state, reader, reason, Dropped::ForGood);
+            if then == AfterReading::Nobody {
+                state.drop_for_good(|address| address == reader);
             }
         }
         self.write_rest().await;
@@ -357,16 +380,29 @@ impl Post {
     /// A step is over, or will not run, with all that is inside it.
     pub(crate) fn over(&self, step_id: &str, dropped: Dropped) {
         let mut state = self.state();
-        state.slot(&Address::Step(step_id.to_owned())).phase = Phase::Closed(DropReason::TargetTerminal);
-        let is_inside = |id: &str| id.strip_prefix(step_id).is_some_and(|rest| rest.starts_with(['.', '[']));
-        let all: Vec<Address> = state
-            .boxes
-            .keys()
-            .filter(|address| address.step_id().is_some_and(|id| id == step_id || is_inside(id)))
-            .cloned()
-            .collect();
-        for address in all {
+        let slot = state.slot(&Address::Step(step_id.to_owned()));
+        slot.phase = Phase::Closed(DropReason::TargetTerminal, dropped);
+        if dropped == Dropped::UntilResumed && around(step_id).any(|outer| outer != step_id) {
+            // What is around it may be tried again, and the step with it. If not, that is over, too.
+            slot.put_back();
+            return;
+        }
+        for address in state.with_all_inside(step_id) {
             self.drop_unread(&mut state, &address, DropReason::TargetTerminal, dropped);
+        }
+        if dropped == Dropped::ForGood {
+            state.drop_for_good(|address| address.step_id().is_some_and(|id| is_or_is_inside(id, step_id)));
+        }
+    }
+
+    /// A step is tried again, with all that is inside it.
+    pub(crate) fn tried_again(&self, step_id: &str) {
+        let mut state = self.state();
+        for address in state.with_all_inside(step_id) {
+            let slot = state.slot(&address);
+            if matches!(slot.phase, Phase::Closed(DropReason::TargetTerminal, _)) {
+                slot.phase = Phase::Waiting;
+            }
         }
     }
 
@@ -374,7 +410,7 @@ impl Post {
     pub(crate) fn begins(&self, step_id: &str) {
         let mut state = self.state();
         let slot = state.slot(&Address::Step(step_id.to_owned()));
-        if matches!(slot.phase, Phase::Closed(_)) {
+        if matches!(slot.phase, Phase::Closed(..)) {
             slot.phase = Phase::Waiting;
         }
     }
@@ -396,7 +432,7 @@ impl Post {
     pub(crate) async fn close_for(&self, reader: &Address, reason: DropReason) {
         {
             let mut state = self.state();
-            state.slot(reader).phase = Phase::Closed(reason);
+            state.slot(reader).phase = Phase::Closed(reason, Dropped::ForGood);
             self.drop_unread(&mut state, reader, reason, Dropped::ForGood);
         }
         self.write_rest().await;
@@ -404,13 +440,16 @@ impl Post {
 
     /// The run is over, and what was not read is dropped.
     pub(crate) async fn end(&self, reason: DropReason, dropped: Dropped) {
-        self.state().over = Some(reason);
+        self.state().over = Some((reason, dropped));
         let deadline = Instant::now() + HOLD;
         self.wait_until(deadline, |state| state.boxes.values().all(|slot| slot.arriving == 0)).await;
         {
             let mut state = self.state();
             for reader in state.boxes.keys().cloned().collect::<Vec<_>>() {
                 self.drop_unread(&mut state, &reader, reason, dropped);
+            }
+            if dropped == Dropped::ForGood {
+                state.drop_for_good(|_| true);
             }
         }
         self.write_rest().await;
@@ -419,8 +458,10 @@ impl Post {
     fn drop_unread(&self, state: &mut State, reader: &Address, reason: DropReason, dropped: Dropped) {
         let slot = state.slot(reader);
         let letters: Vec<Letter> = slot.unread.drain(..).collect();
-        (slot.in_hand, slot.notes_in_hand) = (0, 0);
+        slot.put_back();
         slot.notes.clear();
+        // It has been read, if not by everybody.
+        slot.again.clear();
         for letter in letters {
             self.drop_letter(state, &letter, reason, TellSender::Yes, dropped);
         }
@@ -444,8 +485,11 @@ impl Post {
                 msg_type: letter.msg_type,
             }),
         );
-        if dropped == Dropped::ForGood {
-            state.unwritten.push(Signal::MessageDropped { id: letter.id.clone(), reason });
+        match dropped {
+            Dropped::ForGood => {
+                state.unwritten.push(Signal::MessageDropped { id: letter.id.clone(), reason });
+            }
+            Dropped::UntilResumed => state.set_aside.push((letter.clone(), reason)),
         }
         if tell == TellSender::Yes
             && let Some(sender) = state.boxes.get_mut(&letter.from)
@@ -507,11 +551,28 @@ impl State {
         self.boxes.entry(address.clone()).or_default()
     }
 
-    /// Why nobody reads there any more: it is over, or something that it is inside of, or there is no such item.
-    fn closed(&self, to: &Address) -> Option<DropReason> {
+    fn with_all_inside(&self, step_id: &str) -> Vec<Address> {
+        let is_meant = |address: &&Address| address.step_id().is_some_and(|id| is_or_is_inside(id, step_id));
+        self.boxes.keys().filter(is_meant).cloned().collect()
+    }
+
+    /// What was dropped until the run goes on is never read: its reader is done.
+    fn drop_for_good(&mut self, is_done: impl Fn(&Address) -> bool) {
+        let (done, rest) =
+            std::mem::take(&mut self.set_aside).into_iter().partition(|(letter, _)| is_done(&letter.to));
+        self.set_aside = rest;
+        let done: Vec<(Letter, DropReason)> = done;
+        let signals =
+            done.into_iter().map(|(letter, reason)| Signal::MessageDropped { id: letter.id, reason });
+        self.unwritten.extend(signals);
+    }
+
+    /// Why nobody reads there any more: it is over, or something that it is inside of, or there is no such item. And for how
+    /// long.
+    fn closed(&self, to: &Address) -> Option<(DropReason, Dropped)> {
         let phase = |address: &Address| self.boxes.get(address).map(|slot| slot.phase);
         let closed = |address: &Address| match phase(address) {
-            Some(Phase::Closed(reason)) => Some(reason),
+            Some(Phase::Closed(reason, dropped)) => Some((reason, dropped)),
             Some(Phase::Waiting | Phase::Open) | None => None,
         };
         let Some(id) = to.step_id() else { return closed(to) };
@@ -521,10 +582,21 @@ impl State {
         }
         let is_beyond = |(each, item): (&str, u32)| self.items.get(each).is_some_and(|count| item >= *count);
         match around(id).find_map(|id| closed(&Address::Step(id.to_owned()))) {
-            None if items(id).any(is_beyond) => Some(DropReason::UnknownStep),
+            None if items(id).any(is_beyond) => Some((DropReason::UnknownStep, Dropped::ForGood)),
             closed => closed,
         }
     }
+}
+
+impl Slot {
+    /// The reader is gone, with what it had in its hand and did not tell.
+    fn put_back(&mut self) {
+        (self.in_hand, self.again_in_hand, self.notes_in_hand) = (0, 0, 0);
+    }
+}
+
+fn is_or_is_inside(id: &str, step_id: &str) -> bool {
+    id.strip_prefix(step_id).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// What happens after an agent has ended.

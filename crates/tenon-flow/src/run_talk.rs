@@ -118,7 +118,10 @@ impl TalkView {
                 && let Some(record) = turn_rows::read(entry)
                 && let TurnRecord::UserMessage { mail, .. } = record.map_err(damaged)?
             {
-                fates.extend(mail.into_iter().map(|id| (id, MessageFate::Read(at))));
+                // Later attempts of a step are told it once more.
+                for id in mail {
+                    fates.entry(id).or_insert(MessageFate::Read(at));
+                }
             }
             // Rows of other names are somebody else's.
             if entry.kind != RowKind::Signal || entry.key != Signal::ROW_KEY {

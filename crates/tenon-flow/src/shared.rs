@@ -1,6 +1,7 @@
 //! What the agents of one run have in common: a memory and a post. Who is offered them, and what they learn of steps that begin
 //! and end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tenon_agent::Agent;
@@ -49,12 +50,19 @@ impl Shared {
 
     /// Offers the memory and the post to the agent of a step, also to one that lists its tools: those are about the world, these
     /// about each other. Not to one that wants no tools at all, nor to a judge, nor where nobody else is.
-    pub(crate) fn offer(&self, request: &AgentRequest, spec: Option<&Arc<LoadedAgent>>, agent: &mut Agent) {
+    /// `told` are the messages that its conversation holds already.
+    pub(crate) fn offer(
+        &self,
+        request: &AgentRequest,
+        spec: Option<&Arc<LoadedAgent>>,
+        told: &HashSet<String>,
+        agent: &mut Agent,
+    ) {
         if request.purpose != Purpose::Work {
             return;
         }
         let address = Address::Step(request.step_id.clone());
-        let reader = Reader::new(&self.post, address.clone(), agent.stop.clone());
+        let reader = Reader::new(&self.post, address.clone(), agent.stop.clone(), told);
         agent.background.mailbox = Some(Arc::new(reader));
         let is_alone = matches!(&*self.flow.steps, [step] if matches!(step.body, StepBody::Agent))
             && self.coordinator.is_none();
@@ -139,15 +147,16 @@ impl Shared {
             Notice::Ended { key, record, .. }
             | Notice::NotRun { key, record, .. }
             | Notice::Restored { key, record, .. } => (key, record),
-            Notice::Retrying { .. }
-            | Notice::Progress { .. }
-            | Notice::Asked { .. }
-            | Notice::JudgeFailed { .. } => return,
+            Notice::Retrying { key, .. } => {
+                self.post.tried_again(&key.step_id());
+                return;
+            }
+            Notice::Progress { .. } | Notice::Asked { .. } | Notice::JudgeFailed { .. } => return,
         };
         let dropped = match record.status {
-            StepStatus::Completed | StepStatus::Skipped => Dropped::ForGood,
-            // A run that goes on tries it again.
-            StepStatus::Failed | StepStatus::Cancelled => Dropped::UntilResumed,
+            StepStatus::Completed => Dropped::ForGood,
+            // A run that goes on tries it again, and what was skipped for it.
+            StepStatus::Failed | StepStatus::Cancelled | StepStatus::Skipped => Dropped::UntilResumed,
         };
         self.post.over(&key.step_id(), dropped);
     }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tenon_core::BoxFut;
+use tenon_core::{BoxFut, TurnRecord};
 
 use crate::Spent;
 use crate::message::{DropReason, Letter};
@@ -69,6 +69,15 @@ impl Signals {
             journal: Arc::new(NoSignals),
         }
     }
+}
+
+/// The messages that stand in a conversation.
+pub(crate) fn mail_told(records: &[TurnRecord]) -> impl Iterator<Item = String> {
+    let mail = |record: &TurnRecord| match record {
+        TurnRecord::UserMessage { mail, .. } => mail.clone(),
+        _ => Vec::new(),
+    };
+    records.iter().flat_map(mail)
 }
 
 struct NoSignals;

@@ -1,5 +1,6 @@
-//! Messages under every order of events: senders, readers that begin, read, end, fail and are cut off, and a process that dies
-//! anywhere. Each message is read once or dropped with its reason, and everybody who should know is told.
+//! Messages under every order of events: senders, readers that begin, read, end, fail, are tried again and are cut off, and a
+//! process that dies anywhere. Each message is read once or dropped with its reason, everybody who should know is told, and an
+//! attempt is told once, in order, what the attempts before it were told.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -118,8 +119,8 @@ struct World {
     heard: Arc<Heard>,
     post: Arc<Post>,
     readers: HashMap<&'static str, (Reader, u32)>,
-    /// Rows of conversations: which messages each step was told.
-    told: Vec<(String, &'static str)>,
+    /// Rows of conversations: which messages each attempt of a step was told.
+    told: Conversations,
     completed: HashSet<&'static str>,
     /// Steps that failed for good in this process; the next one tries them again.
     failed: HashSet<&'static str>,
@@ -129,18 +130,18 @@ struct World {
 
 impl World {
     fn new(flow: &Arc<LoadedWorkflow>) -> World {
-        World::on(flow, Arc::default(), Vec::new(), HashSet::new())
+        World::on(flow, Arc::default(), Conversations::default(), HashSet::new())
     }
 
     fn on(
         flow: &Arc<LoadedWorkflow>,
         disk: Arc<Disk>,
-        told: Vec<(String, &'static str)>,
+        told: Conversations,
         completed: HashSet<&'static str>,
     ) -> World {
         let records = disk.rows.lock().unwrap().clone();
         let signals = Signals {
-            mail_told: told.iter().map(|(id, _)| id.clone()).collect(),
+            mail_told: told.all().cloned().collect(),
             ended: completed.iter().map(|step| (*step).to_owned()).collect(),
             journal: Arc::clone(&disk) as Arc<dyn SignalJournal>,
             records: records.clone(),
@@ -186,7 +187,8 @@ impl World {
     fn open(&mut self, step: &'static str) {
         if !self.is_over(step) && !self.readers.contains_key(step) {
             self.post.begins(step);
-            let reader = Reader::new(&self.post, Address::Step(step.to_owned()), Stop::default());
+            let told = self.told.of_attempt(step).iter().cloned().collect();
+            let reader = Reader::new(&self.post, Address::Step(step.to_owned()), Stop::default(), &told);
             self.readers.insert(step, (reader, 0));
         }
     }
@@ -195,7 +197,7 @@ impl World {
     fn turn(&mut self, step: &'static str) {
         let Some((reader, _)) = self.readers.get(step) else { return };
         let Some(mail) = reader.take() else { return };
-        self.told.extend(letters(&mail).map(|id| (id, step)));
+        self.told.of_attempt(step).extend(letters(&mail));
         reader.told(&mail);
     }
 
@@ -211,12 +213,25 @@ impl World {
         }
         self.readers.remove(step);
         self.completed.insert(step);
+        self.told.check(step);
         self.post.read_to_the_end(&Address::Step(step.to_owned()), AfterReading::Nobody).await;
     }
 
-    /// The process dies; another goes on.
-    fn crash(self) -> World {
+    /// The process dies; another goes on. Steps that had failed begin anew, and nobody knows what they were told.
+    fn crash(mut self) -> World {
+        self.failed.iter().for_each(|step| drop(self.told.0.remove(step)));
         World::on(&self.flow.clone(), self.disk.clone(), self.told.clone(), self.completed.clone())
+    }
+
+    /// A loop or an include is tried again, with everything inside it, whatever had become of that.
+    fn wrapper_again(&mut self, wrapper: &'static str) {
+        for step in STEPS.into_iter().filter(|step| around(step).any(|around| around == wrapper)) {
+            self.readers.remove(step);
+            self.told.another_attempt(step);
+            self.completed.remove(step);
+            self.failed.remove(step);
+        }
+        self.post.tried_again(wrapper);
     }
 
     /// A loop or an include is over, with everything inside it, whether or not that ever ran.
@@ -265,11 +280,7 @@ impl World {
 
     /// Over all processes.
     fn check_kept(&self) {
-        // Nobody is told anything twice.
-        let mut seen = HashSet::new();
-        for (id, _) in &self.told {
-            assert!(seen.insert(id.clone()), "{id} was told twice");
-        }
+        let seen: HashSet<String> = self.told.all().cloned().collect();
         // What was told is not dropped for good, and everything that was sent came to one of the two.
         let rows = self.disk.rows.lock().unwrap();
         let gone: Vec<&String> = rows
@@ -293,6 +304,42 @@ impl World {
     }
 }
 
+/// What the attempts of each step were told, the last one's at the end.
+#[derive(Clone, Default)]
+struct Conversations(HashMap<&'static str, Vec<Vec<String>>>);
+
+impl Conversations {
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.0.values().flatten().flatten()
+    }
+
+    fn of_attempt(&mut self, step: &'static str) -> &mut Vec<String> {
+        let attempts = self.0.entry(step).or_default();
+        if attempts.is_empty() {
+            attempts.push(Vec::new());
+        }
+        attempts.last_mut().unwrap()
+    }
+
+    fn another_attempt(&mut self, step: &'static str) {
+        self.0.entry(step).or_default().push(Vec::new());
+    }
+
+    /// An attempt that has come to its end was told everything once, first what those before it were told.
+    fn check(&mut self, step: &'static str) {
+        let last = self.of_attempt(step).clone();
+        let once: HashSet<&String> = last.iter().collect();
+        assert_eq!(once.len(), last.len(), "{step} was told something twice: {last:?}");
+        let before = self.0[step].iter().flatten().fold(Vec::new(), |mut all: Vec<String>, id| {
+            if !all.contains(id) {
+                all.push(id.clone());
+            }
+            all
+        });
+        assert_eq!(before, last, "{step} was not told what its earlier attempts were told");
+    }
+}
+
 fn letters(mail: &Mail) -> impl Iterator<Item = String> {
     mail.ids.clone().into_iter().filter(|id| id.starts_with("msg"))
 }
@@ -313,12 +360,14 @@ enum Op {
     /// The attempt is dropped with messages in its hand that were not kept, and perhaps tried again.
     TurnLost(usize),
     Finish(usize),
+    /// The attempt ends; the step may be tried again.
     Fail(usize),
     /// Its time is over; nobody waits for it, and it is not tried again.
     TimedOut(usize),
     Skip(usize),
     WrapperOver(usize),
     WrapperFailed(usize),
+    WrapperAgain(usize),
     Stop,
     Crash,
 }
@@ -336,11 +385,12 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => step.clone().prop_map(Op::TurnCut),
         1 => step.clone().prop_map(Op::TurnLost),
         2 => step.clone().prop_map(Op::Finish),
-        1 => step.clone().prop_map(Op::Fail),
+        2 => step.clone().prop_map(Op::Fail),
         1 => step.clone().prop_map(Op::TimedOut),
         1 => step.prop_map(Op::Skip),
         1 => (0..WRAPPERS.len()).prop_map(Op::WrapperOver),
         1 => (0..WRAPPERS.len()).prop_map(Op::WrapperFailed),
+        1 => (0..WRAPPERS.len()).prop_map(Op::WrapperAgain),
         1 => Just(Op::Stop),
         1 => Just(Op::Crash),
     ];
@@ -387,20 +437,24 @@ async fn play(ops: &[Op], flow: &Arc<LoadedWorkflow>) {
             Op::TurnCut(step) => {
                 let Some((reader, _)) = world.readers.get(STEPS[step]) else { continue };
                 if let Some(mail) = reader.take() {
-                    world.told.extend(letters(&mail).map(|id| (id, STEPS[step])));
+                    world.told.of_attempt(STEPS[step]).extend(letters(&mail));
                 }
                 // Only a process that dies leaves it so.
                 world = world.crash();
             }
             Op::Finish(step) => world.finish(STEPS[step]).await,
             Op::Fail(step) => {
-                world.readers.remove(STEPS[step]);
-                let address = Address::Step(STEPS[step].to_owned());
-                world.post.read_to_the_end(&address, AfterReading::MaybeAnother).await;
+                if world.readers.remove(STEPS[step]).is_some() {
+                    let address = Address::Step(STEPS[step].to_owned());
+                    world.post.read_to_the_end(&address, AfterReading::MaybeAnother).await;
+                    world.post.tried_again(STEPS[step]);
+                    world.told.another_attempt(STEPS[step]);
+                }
             }
             Op::TurnLost(step) => {
                 if let Some((reader, _)) = world.readers.remove(STEPS[step]) {
                     let _ = reader.take();
+                    world.told.another_attempt(STEPS[step]);
                 }
             }
             Op::TimedOut(step) => {
@@ -411,12 +465,13 @@ async fn play(ops: &[Op], flow: &Arc<LoadedWorkflow>) {
             }
             Op::Skip(step) => {
                 if !world.readers.contains_key(STEPS[step]) && !world.is_over(STEPS[step]) {
-                    world.completed.insert(STEPS[step]);
-                    world.post.over(STEPS[step], Dropped::ForGood);
+                    world.failed.insert(STEPS[step]);
+                    world.post.over(STEPS[step], Dropped::UntilResumed);
                 }
             }
             Op::WrapperOver(wrapper) => world.wrapper_over(WRAPPERS[wrapper], Dropped::ForGood),
             Op::WrapperFailed(wrapper) => world.wrapper_over(WRAPPERS[wrapper], Dropped::UntilResumed),
+            Op::WrapperAgain(wrapper) => world.wrapper_again(WRAPPERS[wrapper]),
             Op::Stop => world = world.stop().await,
             Op::Crash => world = world.crash(),
         }
@@ -504,7 +559,7 @@ async fn dropped_for(reason: DropReason, flow: &Arc<LoadedWorkflow>) -> (Vec<Dro
         DropReason::HoldTimeout => {
             let gate = Arc::new(Semaphore::new(0));
             let disk = Disk { gate: Some(Arc::clone(&gate)), ..Disk::default() };
-            world = World::on(flow, Arc::new(disk), Vec::new(), HashSet::new());
+            world = World::on(flow, Arc::new(disk), Conversations::default(), HashSet::new());
             world.open("b");
             let told = {
                 let sending = world.send("a", "b");
@@ -536,11 +591,11 @@ fn a_message_that_cannot_be_kept_is_not_sent() {
     let flow = flow();
     block_on(async {
         let disk = Disk { broken: true, ..Disk::default() };
-        let mut world = World::on(&flow, Arc::new(disk), Vec::new(), HashSet::new());
+        let mut world = World::on(&flow, Arc::new(disk), Conversations::default(), HashSet::new());
         assert_eq!(world.send("a", "b").await, Sent::NotKept("the disk is full".to_owned()));
         world.open("b");
         world.finish("b").await;
-        assert!(world.heard.sent().is_empty() && world.told.is_empty());
+        assert!(world.heard.sent().is_empty() && world.told.all().next().is_none());
     });
 }
 

@@ -1,5 +1,6 @@
 //! How an agent reads what the post has for it: between its turns, and once more before it ends.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tenon_agent::{Mail, Mailbox, Stop};
@@ -29,9 +30,9 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// An agent begins to read; a message can end it.
-    pub(crate) fn new(post: &Arc<Post>, address: Address, stop: Stop) -> Reader {
-        post.open(&address, stop);
+    /// An agent begins to read; a message can end it. `told` are the messages that its conversation holds already.
+    pub(crate) fn new(post: &Arc<Post>, address: Address, stop: Stop, told: &HashSet<String>) -> Reader {
+        post.open(&address, stop, told);
         Reader { post: Arc::clone(post), address }
     }
 
@@ -56,11 +57,13 @@ impl Reader {
     async fn step_wakes(&self, woken: u32) -> bool {
         let arrived = |state: &mut State| state.slot(&self.address).arriving == 0;
         if !self.post.wait_until(Instant::now() + HOLD, arrived).await {
-            self.post.state().slot(&self.address).phase = Phase::Closed(DropReason::HoldTimeout);
+            let mut state = self.post.state();
+            state.slot(&self.address).phase = Phase::Closed(DropReason::HoldTimeout, Dropped::ForGood);
         }
         let unread = {
             let mut state = self.post.state();
-            let unread = state.slot(&self.address).unread.len();
+            let slot = state.slot(&self.address);
+            let unread = slot.again.len() + slot.unread.len();
             if unread > 0 && woken >= MAX_WAKES {
                 let reason = DropReason::MaxWakeCycles;
                 self.post.drop_unread(&mut state, &self.address, reason, Dropped::ForGood);
@@ -95,9 +98,9 @@ impl Mailbox for Reader {
         let slot = state.slot(&self.address);
         let (mut text, mut chars) = (String::new(), 0);
         let mut ids = Vec::new();
-        (slot.in_hand, slot.notes_in_hand) = (0, 0);
+        slot.put_back();
         let notes = slot.notes.iter().map(|note| (note.id.as_str(), note.text.clone()));
-        let letters = slot.unread.iter().map(|letter| (letter.id.as_str(), shown(letter)));
+        let letters = slot.again.iter().chain(&slot.unread).map(|letter| (letter.id.as_str(), shown(letter)));
         for (id, piece) in notes.chain(letters) {
             chars += piece.chars().count();
             if !ids.is_empty() && chars > MAX_MAIL_CHARS {
@@ -110,17 +113,20 @@ impl Mailbox for Reader {
             ids.push(id.to_owned());
         }
         slot.notes_in_hand = ids.len().min(slot.notes.len());
-        slot.in_hand = ids.len() - slot.notes_in_hand;
+        slot.again_in_hand = (ids.len() - slot.notes_in_hand).min(slot.again.len());
+        slot.in_hand = ids.len() - slot.notes_in_hand - slot.again_in_hand;
         (!ids.is_empty()).then_some(Mail { ids, text })
     }
 
     fn told(&self, _mail: &Mail) {
         let mut state = self.post.state();
         let slot = state.slot(&self.address);
-        let (notes, letters) = (slot.notes_in_hand, slot.in_hand);
-        (slot.in_hand, slot.notes_in_hand) = (0, 0);
+        let (notes, again, letters) = (slot.notes_in_hand, slot.again_in_hand, slot.in_hand);
+        slot.put_back();
+        slot.again.drain(..again.min(slot.again.len()));
         slot.knows_the_end = slot.notes.drain(..notes.min(slot.notes.len())).any(|note| note.is_the_end());
         let read: Vec<Letter> = slot.unread.drain(..letters.min(slot.unread.len())).collect();
+        slot.read.extend(read.iter().cloned());
         if self.address == Address::Coordinator {
             for _ in 0..notes {
                 let data = CoordinatorInboxMessage {
@@ -144,21 +150,22 @@ impl Mailbox for Reader {
     fn close(&self) -> bool {
         let mut state = self.post.state();
         let slot = state.slot(&self.address);
-        if matches!(slot.phase, Phase::Closed(_)) {
+        if matches!(slot.phase, Phase::Closed(..)) {
             return true;
         }
         let hears_notes = self.address == Address::Coordinator && !slot.notes.is_empty();
-        if slot.arriving > 0 || !slot.unread.is_empty() || hears_notes {
+        if slot.arriving > 0 || !slot.again.is_empty() || !slot.unread.is_empty() || hears_notes {
             return false;
         }
-        slot.phase = Phase::Closed(DropReason::TargetTerminal);
+        // For good once the step has completed.
+        slot.phase = Phase::Closed(DropReason::TargetTerminal, Dropped::UntilResumed);
         true
     }
 }
 
 impl Slot {
     pub(super) fn has_something(&self) -> bool {
-        !self.unread.is_empty() || !self.notes.is_empty()
+        !self.again.is_empty() || !self.unread.is_empty() || !self.notes.is_empty()
     }
 }
 

@@ -167,7 +167,7 @@ impl World {
             Err(_) => {
                 let (lease, stored) = taken(journal, id).await;
                 let (lease, past) = (Arc::new(lease), Past::of(&stored).unwrap());
-                let resumed = Resumed { past, models: Models::default(), document: None };
+                let resumed = Resumed { past, models: Models::default(), document: None, given: None };
                 let log = JournalLog::resume(Arc::clone(&lease), root, Secrets::default(), resumed);
                 (lease, log.await.unwrap())
             }

@@ -180,7 +180,7 @@ async fn what_is_given_up_is_counted_once_and_for_ever() {
         let lease = Arc::new(lease);
         let mut past = Past::of(&stored).unwrap();
         past.fit(&RunSpec::new(Arc::clone(&workflow), "r", inputs()));
-        let resumed = Resumed { past, models: Models::default(), document: None };
+        let resumed = Resumed { past, models: Models::default(), document: None, given: None };
         let log = JournalLog::resume(Arc::clone(&lease), Arc::clone(&workflow), Secrets::default(), resumed);
         let outcome = run(&workflow, log.await.unwrap()).await;
         wanted += 28;

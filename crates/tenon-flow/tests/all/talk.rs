@@ -110,7 +110,7 @@ async fn after(flow: &Arc<LoadedWorkflow>, rows: &[Row], coordination: Coordinat
     lease.append(entries).await.unwrap();
     let past = Past::of(&journal.load("r").unwrap()).unwrap();
     let root = Arc::clone(flow);
-    let resumed = Resumed { past, models: Models::default(), document: None };
+    let resumed = Resumed { past, models: Models::default(), document: None, given: None };
     let log = JournalLog::resume(Arc::new(lease), root, Secrets::default(), resumed).await.unwrap();
     let model = Arc::new(Model::default());
     let outcome = FlowRun::new(Arc::clone(flow), Arc::clone(&model) as Arc<dyn ModelClient>, "m")
