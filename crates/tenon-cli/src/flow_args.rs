@@ -119,6 +119,9 @@ pub struct FlowResumeArgs {
     /// Steps at a time, where the document does not say [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Workflow")]
     pub max_concurrency: Option<u32>,
+    /// Let an agent of its own listen from here on; a run that had one goes on with it
+    #[arg(long, help_heading = "Workflow")]
+    pub coordinator: bool,
     #[command(flatten)]
     pub run: Box<RunArgs>,
 }

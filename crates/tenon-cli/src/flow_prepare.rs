@@ -161,7 +161,7 @@ pub async fn prepare(
     let Planned {
         mut agent, ending, mcp, connections, recorder, own_tools, folders, subagents, memory, ..
     } = plan.planned(warnings, &mut kit).await?;
-    let secrets = kit.map(|kit| kit.secrets).unwrap_or_default();
+    let secrets = kit.map(|kit| kit.secrets.without_words()).unwrap_or_default();
     // What is listed, or planned with, has to be there by now.
     let starting = around.stop.cancel().run_until_cancelled(mcp.ready(mcp_start)).await;
     starting.iter().flatten().for_each(|warning| around.reporter.warn(warning));

@@ -135,7 +135,8 @@ pub fn document(
         },
     };
     if now.hash == found.stored.run.document_hash && asked.file.is_none() {
-        return as_it_was(own);
+        // As the file has it: what is kept may lack words that are keys.
+        return as_it_was(now);
     }
     let instead = (now.pinned != own.pinned).then(|| new_document(&now)).transpose()?;
     let flow = Arc::new(now);

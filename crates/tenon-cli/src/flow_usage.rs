@@ -138,7 +138,7 @@ pub fn take_apart(
 const RESUME: &str = "tenon flow resume";
 
 pub fn check_resume(args: FlowResumeArgs) -> Result<Asked, UsageError> {
-    let FlowResumeArgs { accept_changes, pinned, yes, max_concurrency, run } = args;
+    let FlowResumeArgs { accept_changes, pinned, yes, max_concurrency, coordinator, run } = args;
     let approval = if yes { PlanApproval::Given } else { PlanApproval::ToBeAsked };
     refuse_what_is_pinned(&run)?;
     let args = FlowRunArgs {
@@ -147,7 +147,7 @@ pub fn check_resume(args: FlowResumeArgs) -> Result<Asked, UsageError> {
         run_id: None,
         max_concurrency,
         no_journal: false,
-        coordinator: false,
+        coordinator,
         run,
     };
     take_apart(args, RESUME, |words| {

@@ -16,6 +16,9 @@ pub struct Secret(String);
 /// Shorter values are placeholders such as `none` or `x`: hiding every occurrence would blot out text.
 const SHORTEST_SECRET: usize = 6;
 pub(crate) const HIDDEN: &str = "***";
+/// What is no longer than this and made of small letters only is a word that stands where a server wants any key at all, such as
+/// `lm-studio`, `ollama-key` or `sk-no-key-required`.
+const LONGEST_WORD: usize = 20;
 
 impl Secret {
     pub fn new(value: impl Into<String>) -> Secret {
@@ -79,6 +82,13 @@ impl Secrets {
         Secrets::of(self.needles.iter().chain(others.needles.iter()).cloned().collect())
     }
 
+    /// These but for words that only stand for a key. For what is read back and gone on with: a text that says such a word has
+    /// to stay as it is.
+    #[must_use]
+    pub fn without_words(&self) -> Secrets {
+        Secrets::of(self.needles.iter().filter(|needle| !is_word(needle)).cloned().collect())
+    }
+
     /// `text` with every secret replaced.
     pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
@@ -117,6 +127,11 @@ impl Secrets {
     }
 }
 
+fn is_word(value: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || matches!(c, '-' | '_' | '.' | ' ');
+    value.len() <= LONGEST_WORD && value.chars().all(is_plain)
+}
+
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(HIDDEN)
@@ -140,6 +155,17 @@ mod tests {
         assert_eq!(format!("{:?}", secrets(&["sk-very-secret"])), "***");
         assert_eq!(secrets(&["Bearer sk-very-secret"]).hide("key sk-very-secret!"), "key ***!");
         assert_eq!(secrets(&["none"]).hide("none of it"), "none of it");
+    }
+
+    #[test]
+    fn a_word_that_stands_for_a_key_can_stay() {
+        for word in ["lm-studio", "ollama-key", "password", "release", "sk-no-key-required"] {
+            assert_eq!(secrets(&[word]).without_words().hide(word), word);
+            assert_eq!(secrets(&[word]).hide(word), "***");
+        }
+        for key in ["lm-studio-1", "Password", "sk-abcd1", "correct-horse-battery-staple"] {
+            assert_eq!(secrets(&[key]).without_words().hide(key), "***");
+        }
     }
 
     #[test]

@@ -378,6 +378,9 @@ fn without_result(failure: &Failure) -> StepError {
         })
         .collect();
     let hint = match wrong.is_empty() {
+        _ if failure.class == ErrorClass::Turns => {
+            "raise `maxTurns` of the agent, or narrow what the step is to do".to_owned()
+        }
         true => "say in the instructions what is to be submitted, or try another model".to_owned(),
         false => format!("the last one missed the schema: {}", wrong.join("; ")),
     };

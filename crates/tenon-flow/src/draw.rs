@@ -110,7 +110,7 @@ impl Plan {
         }
     }
 
-    /// The picture of a run, to stand in a page: the document's steps by id.
+    /// The picture of a run, to stand in a page: steps by where they stand, `outer/inner`.
     pub(crate) fn draw_marked(&self, marks: &HashMap<String, Mark>) -> String {
         svg::draw_marked(self, marks)
     }

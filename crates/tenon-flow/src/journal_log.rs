@@ -13,7 +13,7 @@ use crate::past::{Due, Given, Past, Scheduled};
 use crate::same_request::request_hash;
 use crate::signal::{Signal, SignalJournal, Signals};
 use crate::step_log::{Begun, StepLog, Turns};
-use crate::turn_rows::TurnRows;
+use crate::turn_rows::{NotKept, TurnRows};
 use crate::{
     ApprovalRequest, Approvals, Completion, Earlier, LoadedWorkflow, Question, Resolution, Spent, StepKey,
     StepOutcome, StepRequest, Suspending,
@@ -27,8 +27,8 @@ pub struct JournalLog {
     past: Past,
     given_up: GivenUp,
     models: Models,
-    /// Why a turn could not be kept. A step that failed for it has not ended.
-    broken: Arc<OnceLock<String>>,
+    /// Why something could not be kept. A step that failed for it has not ended.
+    broken: Arc<OnceLock<NotKept>>,
 }
 
 /// What a run goes on with.
@@ -105,8 +105,13 @@ impl JournalLog {
     }
 
     fn write(&self, entries: Result<Vec<Entry>, String>) -> BoxFut<'static, Result<(), String>> {
-        let lease = Arc::clone(&self.lease);
-        Box::pin(async move { lease.append(entries?).await.map_err(|error| error.to_string()) })
+        let (lease, broken) = (Arc::clone(&self.lease), Arc::clone(&self.broken));
+        Box::pin(async move {
+            lease.append(entries?).await.map_err(|error| {
+                // The first reason counts.
+                broken.get_or_init(|| NotKept::of(&error)).why.clone()
+            })
+        })
     }
 }
 
@@ -140,7 +145,7 @@ impl StepLog for JournalLog {
     }
 
     fn ends(&self, completions: Vec<Completion>) -> BoxFut<'static, Result<(), String>> {
-        if let Some(why) = self.broken.get().cloned() {
+        if let Some(NotKept { why, .. }) = self.broken.get().cloned() {
             return Box::pin(async { Err(why) });
         }
         let entries = completions
@@ -206,6 +211,10 @@ impl StepLog for JournalLog {
             ended: self.past.completed_steps(),
             journal: Arc::new(SignalRows { lease: Arc::clone(&self.lease), secrets: self.secrets.clone() }),
         }
+    }
+
+    fn hint(&self) -> Option<&'static str> {
+        self.broken.get()?.hint
     }
 
     fn approvals(&self) -> Option<Arc<dyn Approvals>> {

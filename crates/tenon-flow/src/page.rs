@@ -1,20 +1,20 @@
 //! `tenon flow show RUN --html`: a run as one page that needs nothing but a browser: no script, no request, no other file.
 //!
-//! [`page`] is a pure function of a [`RunView`]. Texts and their escaping are in `page/html.rs`, the graph with its statuses is drawn
-//! by `draw/svg.rs`, bars of time are in `page/time.rs`, questions to people in `page/questions.rs`, what is said of each step in
+//! [`page`] is a pure function of a [`RunView`]. Texts and their escaping are in `page/html.rs`, the graph is drawn by `draw/svg.rs`
+//! with the statuses of `page/marks.rs`, bars of time are in `page/time.rs`, questions to people in `page/questions.rs`, what is said of each step in
 //! `page/steps.rs`, what agents told each other in `page/talk.rs`, and how all of it looks in `page/page.css`. What was said in the run is
 //! left out unless it is asked for.
 
 mod html;
+mod marks;
 mod questions;
 mod steps;
 mod talk;
 mod time;
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use crate::draw::{Mark, Plan};
+use crate::draw::Plan;
 use crate::{Answer, RunState, RunView, StepError, StepErrorClass, StepStatus, ViewStatus, WorkflowStatus};
 use html::{duration, moment, money, number, payload, text};
 
@@ -171,18 +171,7 @@ fn graph(page: &mut String, view: &RunView, payloads: Payloads) {
         Payloads::Shown => Plan::of_loaded(&view.document),
         Payloads::LeftOut => Plan::of_loaded(&view.document).without_literals(),
     };
-    let marks: HashMap<String, Mark> = view
-        .steps
-        .iter()
-        .enumerate()
-        .filter(|(_, step)| step.depth() == 0)
-        .map(|(index, step)| {
-            let look = Look::of(step.status);
-            let took = step.took_ms().map(|ms| format!(" · {}", duration(ms))).unwrap_or_default();
-            let line = format!("{} {}{took}", look.sign, step.status.name());
-            (step.id.clone(), Mark { class: look.class, line, target: steps::anchor(index) })
-        })
-        .collect();
+    let marks = marks::of(view);
     let _ = writeln!(
         page,
         "<section aria-labelledby=\"graph-heading\">\n<h2 id=\"graph-heading\">Graph</h2>\n\

@@ -23,8 +23,8 @@ use crate::retell::{Counts, Listener, retell};
 use crate::traced::Traced;
 use crate::{
     AgentSteps, Coordination, FlowSink, JsonText, LoadedWorkflow, ModelWish, NoLog, Notice, Report,
-    RunLimits, RunSpec, StepKey, StepLog, StepModels, StepParts, StepRequest, StepRunner, WorkflowOutcome,
-    WorkflowStatus, coordinator, run_budget, run_locally, step_events, with_defaults,
+    RunLimits, RunSpec, StepErrorClass, StepKey, StepLog, StepModels, StepParts, StepRequest, StepRunner,
+    WorkflowOutcome, WorkflowStatus, coordinator, run_budget, run_locally, step_events, with_defaults,
 };
 
 /// The share of a model's context that may fill before older turns are summed up.
@@ -64,6 +64,9 @@ pub async fn run(
         Some(coordinator) => coordinator.beside(running, &parts, &*log, &events).await,
     };
     steps.end(outcome.status).await;
+    if let Some(error) = outcome.error.as_mut().filter(|error| error.class == StepErrorClass::Journal) {
+        error.hint = log.hint().map(str::to_owned).or(error.hint.take());
+    }
     if let (WorkflowStatus::Cancelled, Some(reason)) = (outcome.status, stop.stop.reason()) {
         outcome.error = Some(as_step_error(reason));
     }

@@ -59,6 +59,11 @@ pub trait StepLog: Send + Sync {
     /// What has happened beside the steps' turns so far, and where more of it is kept.
     fn signals(&self) -> Signals;
 
+    /// What can be done about it, when something could not be kept.
+    fn hint(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Where people answer; nowhere in a run that nobody can find again.
     fn approvals(&self) -> Option<Arc<dyn Approvals>> {
         None

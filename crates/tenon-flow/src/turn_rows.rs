@@ -9,7 +9,7 @@ use tenon_core::{
     ToolResult, TurnJournal, TurnRecord, Usage,
 };
 
-use crate::journal::{Entry, Lease, RowKind};
+use crate::journal::{Entry, JournalError, Lease, RowKind};
 
 /// Keeps the turns of one step's agent.
 pub(crate) struct TurnRows {
@@ -17,7 +17,20 @@ pub(crate) struct TurnRows {
     pub key: String,
     pub secrets: Secrets,
     /// Told to whoever keeps the steps: see `journal_log.rs`.
-    pub broken: Arc<OnceLock<String>>,
+    pub broken: Arc<OnceLock<NotKept>>,
+}
+
+/// Why something could not be kept, and what can be done about it.
+#[derive(Clone, Debug)]
+pub(crate) struct NotKept {
+    pub why: String,
+    pub hint: Option<&'static str>,
+}
+
+impl NotKept {
+    pub fn of(error: &JournalError) -> NotKept {
+        NotKept { why: error.to_string(), hint: error.hint() }
+    }
 }
 
 impl TurnJournal for TurnRows {
@@ -29,7 +42,7 @@ impl TurnJournal for TurnRows {
             let entry = Entry { key: self.key.clone(), kind, at: Timestamp::now(), payload };
             self.lease.append(vec![entry]).await.map_err(|error| {
                 // The first reason counts.
-                let _ = self.broken.set(error.to_string());
+                let _ = self.broken.set(NotKept::of(&error));
                 io::Error::other(error)
             })
         })

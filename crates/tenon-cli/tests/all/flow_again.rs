@@ -1,5 +1,7 @@
 //! Runs that go on with another model, and messages for steps that are tried again, in the same run or a later one.
 
+use std::os::unix::fs::PermissionsExt;
+
 use tenon_testkit::{Run, Server, Tenon, Wire, json, reply};
 
 use super::flow_resume::{place, refused, run_in};
@@ -204,6 +206,78 @@ steps:
         "{items:?}"
     );
     assert!(run.json_lines().iter().all(|event| event["type"] != "message_dropped"), "{run}");
+}
+
+#[test]
+fn a_word_that_stands_for_a_key_changes_nothing_in_a_run_that_goes_on() {
+    let document = "name: n\nsteps:\n  - { id: a, instructions: Which server? }\n  - { id: b, instructions: Install lm-studio., dependsOn: [a] }\noutputs: { a: steps.a.content, b: steps.b.content }\n";
+    let place = place(document);
+    let with_word = |server: &Server, args: &[&str]| {
+        run_in(&place, server, args).env("OPENAI_API_KEY", "lm-studio").run()
+    };
+    let server = Server::start([at("Which server?").text("Use lm-studio."), refused("Install lm-studio.")]);
+    with_word(&server, &["run", "flow.yaml", "--run-id", "r1", "-q"]).assert_code(1);
+    let server = Server::start([at("Install lm-studio.").text("Get lm-studio.")]);
+    for pinned in [&["--pinned"][..], &[]] {
+        let run = with_word(&server, &[&["resume", "r1", "-q"][..], pinned].concat());
+        assert_eq!(run.assert_code(0).stdout, "{\"a\":\"Use lm-studio.\",\"b\":\"Get lm-studio.\"}\n");
+    }
+    assert!(told(&server, 0).contains("### a (completed)\nUse lm-studio."), "{}", told(&server, 0));
+}
+
+#[test]
+fn a_file_of_runs_that_others_can_read_is_closed_to_them() {
+    let place = place(CHAIN);
+    cut_off(&place);
+    let files = ["runs.db", "runs.db-wal", "runs.db-shm"].map(|name| place.tenon_home().join(name));
+    for file in &files {
+        std::fs::OpenOptions::new().append(true).create(true).open(file).unwrap();
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    place.clone().args(["flow", "list"]).run().assert_code(0);
+    let server = Server::start([at("Do a.").text("A."), refused("Do b.")]);
+    run_in(&place, &server, &["resume", "r1", "-q"]).run().assert_code(1);
+    for file in files.iter().filter(|file| file.exists()) {
+        let mode = file.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", file.display());
+    }
+}
+
+#[test]
+fn a_coordinator_can_be_asked_for_when_a_run_goes_on() {
+    let place = place(CHAIN);
+    cut_off(&place);
+    let server = Server::answering(|body| {
+        let said = body["messages"].to_string();
+        let is_coordinator = body["tools"].to_string().contains("finalize");
+        match (is_coordinator, said.contains("the workflow ended")) {
+            (true, true) => reply().call("f", "finalize", json!({"summary": "All is well."})),
+            (true, false) => reply().text("ok"),
+            (false, _) => reply().text("done"),
+        }
+    });
+    let run = run_in(&place, &server, &["resume", "r1", "--coordinator", "-o", "json"]).run();
+    assert_eq!(run.assert_code(0).json()["coordinator"]["summary"], "All is well.", "{run}");
+}
+
+#[test]
+fn a_step_that_used_up_its_turns_says_what_to_raise() {
+    let document = "name: n\nagents: { r: { description: r, maxTurns: 1, resultSchema: { type: object } } }\nsteps:\n  - { id: a, agent: r, instructions: Do a. }\n";
+    let server = Server::start([at("Do a.").call("x", "list_directory", json!({"path": "."}))]);
+    let run = flow(&server, document).arg("-q").run();
+    assert!(run.assert_code(1).stderr.contains("hint: raise `maxTurns` of the agent"), "{run}");
+}
+
+#[test]
+fn a_budget_that_is_too_small_for_every_item_is_told_once() {
+    let document = "name: n\nprices: { test-model: { input: 1000000, output: 1000000 } }\nsteps:\n  - { id: fe, instructions: Do it., loop: { forEach: [a, b, c, d] } }\n";
+    let server = Server::start([]);
+    let run = flow(&server, document).args(["-q", "-o", "json", "--max-budget-usd", "0.01"]).run();
+    let report = run.assert_code(55).json();
+    let message = report["steps"]["fe"]["error"]["message"].as_str().unwrap().to_owned();
+    let why: Vec<&str> = message.lines().map(|line| line.split_once("]: ").unwrap().1).collect();
+    assert_eq!(why.len(), 1, "{message}");
+    assert!(message.starts_with("fe[0], fe[1], "), "{message}");
 }
 
 /// Another one with every turn.

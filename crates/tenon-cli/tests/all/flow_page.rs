@@ -83,3 +83,41 @@ fn what_is_no_file_is_not_overwritten() {
     assert!(!run.workspace().join("page.html").exists());
     setup.args(["flow", "show", "run_1", "--html", "page.html", "--format", "json"]).run().assert_code(2);
 }
+
+#[test]
+fn the_graph_says_how_steps_inside_includes_and_loops_stand() {
+    let document = "
+name: nested
+includes: { sub: sub.yaml }
+steps:
+  - { id: inc, include: sub }
+  - { id: each, loop: { forEach: [p, q, r], steps: [{ id: x, instructions: 'Do ${{ item }}.', maxRetries: 0 }] } }
+  - { id: lp, loop: { maxIterations: 2, until: 'false', steps: [{ id: z, instructions: Do z. }] } }
+  - { id: plain, instructions: Do plain., loop: { forEach: [p, q] } }
+";
+    let server = Server::answering(|body| match body["messages"].to_string().contains("Do q.") {
+        true => reply().status(400).json(json!({"error": {"message": "no"}})),
+        false => reply().text("done"),
+    });
+    let setup = tenon()
+        .server(&server)
+        .file("flow.yaml", document)
+        .file("sub.yaml", "name: sub\nsteps:\n  - { id: y, instructions: Do y. }\n");
+    setup.clone().args(["flow", "run", "flow.yaml", "-q", "--run-id", "run_1"]).run().assert_code(1);
+    let run = setup.args(["flow", "show", "run_1", "--html", "page.html"]).run();
+    run.assert_code(0);
+    let page = run.read("page.html");
+    let graph = &page[page.find("<svg").unwrap()..page.find("</svg>").unwrap()];
+    let statuses: Vec<&str> = graph
+        .lines()
+        .filter(|line| line.contains("class=\"status\""))
+        .map(|line| line.split_once('>').unwrap().1.trim_end_matches("</text>"))
+        .collect();
+    assert_eq!(statuses.len(), 7, "one for each box: {graph}");
+    for wanted in ["✕ 2 of 3 completed, 1 failed", "✓ 2 of 2 completed"] {
+        assert!(statuses.contains(&wanted), "{wanted}: {statuses:?}");
+    }
+    for wanted in ["2 of 3 items completed", "2 rounds", "2 of 2 items completed"] {
+        assert!(statuses.iter().any(|status| status.ends_with(wanted)), "{wanted}: {statuses:?}");
+    }
+}

@@ -36,7 +36,7 @@ pub(super) fn draw(plan: &Plan) -> String {
     picture(plan, &HashMap::new(), |_| "role=\"img\"".to_owned(), &style)
 }
 
-/// For a page that has styles of its own, with marks on the document's own steps.
+/// For a page that has styles of its own, with marks by where steps stand: `outer/inner`.
 pub(super) fn draw_marked(plan: &Plan, marks: &HashMap<String, Mark>) -> String {
     let attributes = |width: usize| format!("class=\"graph\" role=\"group\" style=\"--wide: {width}px\"");
     picture(plan, marks, attributes, "")
@@ -50,7 +50,7 @@ fn picture(
     style: &str,
 ) -> String {
     let mut picture = Picture { body: String::new(), width: 0, y: MARGIN };
-    picture.level(plan, &plan.title(), marks);
+    picture.level(plan, &plan.title(), "", marks);
     let Picture { body, width, y } = picture;
     let (width, height) = (width + 2 * MARGIN, y + MARGIN);
     let attributes = attributes(width);
@@ -72,8 +72,8 @@ struct Picture {
 }
 
 impl Picture {
-    /// One graph under its heading, and below it those of its steps.
-    fn level(&mut self, plan: &Plan, heading: &str, marks: &HashMap<String, Mark>) {
+    /// One graph under its heading, and below it those of its steps. `around` is where it stands.
+    fn level(&mut self, plan: &Plan, heading: &str, around: &str, marks: &HashMap<String, Mark>) {
         self.width = self.width.max(heading.chars().count() * COLUMN);
         let base = self.y + LINE / 2;
         let _ = writeln!(
@@ -82,7 +82,7 @@ impl Picture {
             escaped(heading)
         );
         self.y += TITLE;
-        self.graph(plan, marks);
+        self.graph(plan, around, marks);
         for step in &plan.steps {
             let Some(inner) = &step.inner else { continue };
             let what = match step.kind {
@@ -90,14 +90,14 @@ impl Picture {
                 _ => inner.count(),
             };
             self.y += BETWEEN;
-            // What is inside may have run many times.
-            self.level(inner, &format!("in {}: {what}", step.id), &HashMap::new());
+            self.level(inner, &format!("in {}: {what}", step.id), &format!("{around}{}/", step.id), marks);
         }
     }
 
-    fn graph(&mut self, plan: &Plan, marks: &HashMap<String, Mark>) {
+    fn graph(&mut self, plan: &Plan, around: &str, marks: &HashMap<String, Mark>) {
+        let mark_of = |step: &PlanStep| marks.get(&format!("{around}{}", step.id));
         let lines = |step: &PlanStep| {
-            let mark = marks.get(&step.id).map(|mark| mark.line.clone());
+            let mark = mark_of(step).map(|mark| mark.line.clone());
             lines(step).into_iter().chain(mark).collect::<Vec<_>>()
         };
         let layout = lay_out(plan, lines);
@@ -140,7 +140,7 @@ impl Picture {
                     What::Step(index) => {
                         let wide = cell.width * COLUMN;
                         let tall = bottom - top;
-                        let mark = marks.get(&plan.steps[index].id);
+                        let mark = mark_of(&plan.steps[index]);
                         if let Some(mark) = mark {
                             let _ = writeln!(
                                 svg,

@@ -23,9 +23,8 @@ use crate::{
     WorkflowStatus,
 };
 
-/// What to do about a journal that cannot be written.
-const NOT_KEPT_HINT: &str =
-    "the journal needs room on its disk, and nobody who locks it; then the run goes on where it was";
+/// What to do about a journal that cannot be written, where it does not say so itself ([`crate::StepLog::hint`]).
+const NOT_KEPT_HINT: &str = "the run goes on where it was, once the journal can be written";
 
 /// Why a run was stopped.
 #[derive(Clone, Debug, PartialEq)]

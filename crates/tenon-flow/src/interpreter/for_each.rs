@@ -264,11 +264,23 @@ fn failure(id: &str, items: &[ItemState]) -> Option<StepError> {
         (false, true) => first.class,
         (false, false) => StepErrorClass::Items,
     };
-    let mut lines: Vec<String> = failed
-        .iter()
-        .take(MAX_FAILURES_NAMED)
-        .map(|(index, error)| format!("{id}[{index}]: {}", error.message))
-        .collect();
+    let mut lines: Vec<String> = Vec::new();
+    let mut of_budget: Option<(usize, &str)> = None;
+    for (index, error) in failed.iter().take(MAX_FAILURES_NAMED) {
+        match of_budget {
+            // A budget is the run's: it is told once of all who wanted something of it.
+            Some((line, told)) if told == error.message => {
+                let at = lines[line].len() - told.len() - 2;
+                lines[line].insert_str(at, &format!(", {id}[{index}]"));
+            }
+            _ => {
+                if error.class == StepErrorClass::Budget {
+                    of_budget = Some((lines.len(), &error.message));
+                }
+                lines.push(format!("{id}[{index}]: {}", error.message));
+            }
+        }
+    }
     if failed.len() > MAX_FAILURES_NAMED {
         lines.push(format!("and {} more", failed.len() - MAX_FAILURES_NAMED));
     }

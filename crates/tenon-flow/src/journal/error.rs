@@ -23,6 +23,9 @@ pub enum JournalError {
     Foreign { path: PathBuf },
     #[error("row {seq} of the run `{id}` cannot be read: {why}")]
     Damaged { id: String, seq: u64, why: String },
+    /// It holds whole conversations.
+    #[error("`{}` can be read by others, and that cannot be changed: {error}", path.display())]
+    Exposed { path: PathBuf, error: std::io::Error },
     #[error("`{}`: {error}", path.display())]
     Unusable { path: PathBuf, error: std::io::Error },
     /// The file has a problem.
@@ -58,8 +61,14 @@ impl JournalError {
             JournalError::Ambiguous { .. } => Some("write more of the id"),
             JournalError::Exists { .. } => Some("choose another `--run-id`, or `tenon flow resume` it"),
             JournalError::Held { .. } => Some("wait for it, or stop it with `tenon flow cancel`"),
+            JournalError::Lost { .. } => Some(
+                "one process at a time runs a run: `tenon flow list` shows whether it is there and who runs it",
+            ),
             JournalError::Newer { .. } => Some("use the newer tenon, or another `TENON_HOME`"),
             JournalError::Foreign { .. } => Some("move the file away, or use another `TENON_HOME`"),
+            JournalError::Exposed { .. } => {
+                Some("have its owner run `chmod 600` on it, or use another `TENON_HOME`")
+            }
             JournalError::Damaged { .. } => Some("`tenon flow export` prints what can be read of it"),
             JournalError::File { trouble, .. } => match trouble {
                 Trouble::NoRoom => Some("make room on its disk, or use another `TENON_HOME`"),

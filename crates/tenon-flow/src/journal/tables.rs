@@ -1,9 +1,9 @@
 //! The journal's tables, and how a connection to them is made.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{Error, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
@@ -13,6 +13,9 @@ use super::JournalError;
 /// Marks the file as ours: `tnon` in ASCII.
 const APPLICATION_ID: i64 = 0x746e_6f6e;
 const FORMAT: i64 = 1;
+/// It holds whole conversations: nobody else reads or writes it.
+const OWNER_ONLY: u32 = 0o600;
+const OTHERS: u32 = 0o077;
 /// How long a commit waits for one of another process. Theirs are short.
 const BUSY: Duration = Duration::from_secs(20);
 
@@ -53,12 +56,15 @@ pub(super) fn connect(path: &Path) -> Result<Connection, JournalError> {
     }
     // Made by us, so that nobody else may read it from the first moment; SQLite gives its side files the same mode. A
     // file that is there is not opened here: closing it again would take away the locks of this process's connections.
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+    match OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
         Ok(_) | Err(_) => {}
     }
     if !path.metadata().map_err(unusable)?.is_file() {
         return Err(unusable(Error::new(ErrorKind::InvalidInput, "it is not a regular file")));
+    }
+    for file in [path.to_owned(), beside(path, "-wal"), beside(path, "-shm")] {
+        keep_from_others(&file).map_err(|error| JournalError::Exposed { path: file, error })?;
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let of_file = |error| JournalError::Database(error).at(path);
@@ -76,6 +82,24 @@ pub(super) fn connect(path: &Path) -> Result<Connection, JournalError> {
         _ => error.at(path),
     })?;
     Ok(connection)
+}
+
+/// A file that SQLite keeps next to the journal.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// One that was copied here, or restored, may have come with other permissions than it was made with.
+fn keep_from_others(file: &Path) -> Result<(), Error> {
+    match file.metadata() {
+        Ok(found) if found.permissions().mode() & OTHERS != 0 => {
+            std::fs::set_permissions(file, Permissions::from_mode(OWNER_ONLY))
+        }
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 fn prepare(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {

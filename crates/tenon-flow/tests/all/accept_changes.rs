@@ -321,7 +321,7 @@ impl Lab {
                 let (lease, stored) = taken(&journal, "r").await;
                 let (lease, mut past) = (Arc::new(lease), Past::of(&stored).unwrap());
                 let again = past.fit(&RunSpec::new(Arc::clone(&root), "r", JsonText::of(&json!({}))));
-                let resumed = Resumed { past, models: Models::default(), document: None };
+                let resumed = Resumed { past, models: Models::default(), document: None, given: None };
                 let log = JournalLog::resume(Arc::clone(&lease), root, Secrets::default(), resumed);
                 (lease, log.await.unwrap(), again)
             }

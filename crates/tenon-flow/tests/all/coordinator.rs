@@ -159,7 +159,7 @@ async fn goes_on(flow: &Arc<LoadedWorkflow>, rows: &[Row], stood: RunState, mode
         _ => (lease, journal.load("r").unwrap()),
     };
     let past = Past::of(&stored).unwrap();
-    let resumed = Resumed { past, models: Models::default(), document: None };
+    let resumed = Resumed { past, models: Models::default(), document: None, given: None };
     let log =
         JournalLog::resume(Arc::new(lease), Arc::clone(flow), Secrets::default(), resumed).await.unwrap();
     let (model, narrations) = (Arc::new(model), Arc::new(Narrations::default()));

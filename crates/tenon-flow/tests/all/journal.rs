@@ -112,6 +112,7 @@ async fn whoever_lost_a_run_writes_nothing_more() {
     other.execute("UPDATE runs SET owner = '1 2 3 4'", []).unwrap();
     let refused = lease.append(vec![entry("a", RowKind::Scheduled, "")]).await;
     assert!(matches!(refused, Err(JournalError::Lost { .. })), "{refused:?}");
+    assert!(refused.unwrap_err().hint().is_some_and(|hint| hint.starts_with("one process at a time")));
     let refused = lease.finish(RunState::Ended(WorkflowStatus::Completed), None).await;
     assert!(matches!(refused, Err(JournalError::Lost { .. })), "{refused:?}");
     drop(lease);
