@@ -40,7 +40,7 @@ enum Answer {
 #[derive(Clone, Debug)]
 enum Call {
     Begun,
-    Done(ToolResult, LeftBehind),
+    Done(Box<(ToolResult, LeftBehind)>),
 }
 
 impl Replay {
@@ -62,7 +62,7 @@ impl Replay {
                 TurnRecord::ToolFinished { result, left, .. } => {
                     replay.tasks.extend(left.begun.iter().cloned());
                     replay.know_ended(&left.ended);
-                    replay.calls.insert(result.call_id.clone(), Call::Done(result, left));
+                    replay.calls.insert(result.call_id.clone(), Call::Done(Box::new((result, left))));
                 }
                 TurnRecord::Compacted { messages, .. } => {
                     replay.answers.push_back(Answer::Compacted(messages))
@@ -211,7 +211,8 @@ impl Run<'_> {
                 let outcome = ToolOutcome::error(ToolErrorKind::Failed, INTERRUPTED);
                 self.report(call, Done::at_once(outcome)).await.map(Some)
             }
-            Call::Done(result, left) => {
+            Call::Done(done) => {
+                let (result, left) = *done;
                 self.agent.registry.recall(&left);
                 let metrics = self.metrics.tools.entry(call.name.clone()).or_default();
                 if result.is_error {

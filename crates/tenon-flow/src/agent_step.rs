@@ -267,7 +267,7 @@ impl AgentSteps {
         match (worktree, &self.parts.worktrees) {
             (Some(worktree), Some(worktrees)) => {
                 let path = worktree.folder();
-                let FolderTools { permissions, own_tools } = (worktrees.work_in)(&path, worktree.top())?;
+                let FolderTools { permissions, own_tools } = (worktrees.work_in)(&path, worktree.path())?;
                 Ok((Folder::Other { path, own_tools }, permissions))
             }
             _ => Ok((Folder::OfTemplate, self.parts.template.permissions.clone())),

@@ -213,7 +213,7 @@ impl Worktree<'_> {
     }
 
     /// The top of the copy.
-    pub fn top(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
