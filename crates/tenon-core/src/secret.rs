@@ -16,9 +16,11 @@ pub struct Secret(String);
 /// Shorter values are placeholders such as `none` or `x`: hiding every occurrence would blot out text.
 const SHORTEST_SECRET: usize = 6;
 pub(crate) const HIDDEN: &str = "***";
-/// What is no longer than this and made of small letters only is a word that stands where a server wants any key at all, such as
-/// `lm-studio`, `ollama-key` or `sk-no-key-required`.
-const LONGEST_WORD: usize = 20;
+/// What is no longer than this, made of small letters only and calls itself no key is a word that stands where a server wants any
+/// key at all, such as `lm-studio` or `ollama`.
+const LONGEST_WORD: usize = 12;
+/// What calls itself a key is hidden as one.
+const CALLED_A_KEY: &[&str] = &["key", "secret", "token", "pass", "sk-", "sk_"];
 
 impl Secret {
     pub fn new(value: impl Into<String>) -> Secret {
@@ -129,7 +131,8 @@ impl Secrets {
 
 fn is_word(value: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || matches!(c, '-' | '_' | '.' | ' ');
-    value.len() <= LONGEST_WORD && value.chars().all(is_plain)
+    let is_called_a_key = CALLED_A_KEY.iter().any(|part| value.contains(part));
+    value.len() <= LONGEST_WORD && value.chars().all(is_plain) && !is_called_a_key
 }
 
 impl fmt::Debug for Secrets {
@@ -159,11 +162,11 @@ mod tests {
 
     #[test]
     fn a_word_that_stands_for_a_key_can_stay() {
-        for word in ["lm-studio", "ollama-key", "password", "release", "sk-no-key-required"] {
+        for word in ["lm-studio", "ollama", "release", "not-needed"] {
             assert_eq!(secrets(&[word]).without_words().hide(word), word);
             assert_eq!(secrets(&[word]).hide(word), "***");
         }
-        for key in ["lm-studio-1", "Password", "sk-abcd1", "correct-horse-battery-staple"] {
+        for key in ["lm-studio-1", "Password", "password", "sk-test", "test-key", "correct-horse-battery"] {
             assert_eq!(secrets(&[key]).without_words().hide(key), "***");
         }
     }
