@@ -31,7 +31,7 @@ fuzz_target!(|text: &str| {
     assert_eq!((&after.providers, &after.model), (&before.providers, &before.model));
 
     let trusted = before.overlaid(project.settings);
-    let _ = secret_env_names(&trusted, &env);
+    let _ = secret_env_names(&trusted, &env, None);
     if let Err(error) = choose_model(ModelFlags::default(), &trusted, &env) {
         assert!(!error.to_string().contains("hush-hush"));
     }
