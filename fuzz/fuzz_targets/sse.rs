@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use libfuzzer_sys::fuzz_target;
-use tenon_core::{BoxFut, Cancel, Delta, Message, ModelClient, ModelError, Request, ToolChoice};
+use tenon_core::{
+    BoxFut, Cancel, Delta, Message, ModelClient, ModelError, Reasoning, Request, Sampling, ToolChoice,
+};
 use tenon_model::{Endpoint, HttpRequest, HttpResponse, OpenAiChat, Transport};
 
 fuzz_target!(|body: &[u8]| {
@@ -34,6 +36,8 @@ async fn read(chunks: Vec<Vec<u8>>) -> Vec<Result<Delta, ModelError>> {
         response_format: None,
         max_output_tokens: None,
         restartable: false,
+        sampling: Sampling::default(),
+        reasoning: Reasoning::default(),
     };
     let mut deltas = OpenAiChat::new(endpoint, Arc::new(Bodies(chunks))).stream(request, Cancel::new());
     let mut given = Vec::new();
@@ -54,7 +58,8 @@ struct Bodies(Vec<Vec<u8>>);
 
 impl Transport for Bodies {
     fn send(&self, _exchange: HttpRequest, _cancel: Cancel) -> BoxFut<'_, Result<HttpResponse, ModelError>> {
-        let chunks: Vec<Result<Bytes, ModelError>> = self.0.iter().cloned().map(|chunk| Ok(chunk.into())).collect();
+        let chunks: Vec<Result<Bytes, ModelError>> =
+            self.0.iter().cloned().map(|chunk| Ok(chunk.into())).collect();
         let body = Box::pin(stream::iter(chunks));
         Box::pin(async { Ok(HttpResponse { status: 200, headers: Vec::new(), body }) })
     }
