@@ -209,8 +209,8 @@ const FLAG: &str = "`--max-budget-usd`";
 ///
 /// Before a request is sent, what it may cost is set aside: its input, and an answer as dear as the dearest so far (at first
 /// one of [`USUAL_OUTPUT_TOKENS`], never more than the model can write). A request that does not fit beside those under way
-/// waits for them, in the order of arrival. One that is alone is sent as long as its input fits, so that the limit can be
-/// passed by one answer, however many ask at once.
+/// waits for them, in the order of arrival. One that is alone is sent as long as its input fits. So the limit can be passed by
+/// one answer, and by as much as answers under way at the same time are dearer than any before them.
 #[derive(Clone, Debug)]
 pub struct MoneyBudget {
     limit: f64,

@@ -377,12 +377,12 @@ fn without_result(failure: &Failure) -> StepError {
             path => format!("{path}: {}", violation.message),
         })
         .collect();
-    let hint = match wrong.is_empty() {
-        _ if failure.class == ErrorClass::Turns => {
-            "raise `maxTurns` of the agent, or narrow what the step is to do".to_owned()
-        }
-        true => "say in the instructions what is to be submitted, or try another model".to_owned(),
-        false => format!("the last one missed the schema: {}", wrong.join("; ")),
+    let missed = format!("the last one missed the schema: {}", wrong.join("; "));
+    let hint = match (failure.class == ErrorClass::Turns, wrong.is_empty()) {
+        (true, true) => "raise `maxTurns` of the agent, or narrow what the step is to do".to_owned(),
+        (true, false) => format!("{missed}; a higher `maxTurns` of the agent leaves more attempts"),
+        (false, true) => "say in the instructions what is to be submitted, or try another model".to_owned(),
+        (false, false) => missed,
     };
     StepError::new(class, message).hint(hint)
 }

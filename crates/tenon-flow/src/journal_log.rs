@@ -13,7 +13,7 @@ use crate::past::{Due, Given, Past, Scheduled};
 use crate::same_request::request_hash;
 use crate::signal::{Signal, SignalJournal, Signals};
 use crate::step_log::{Begun, StepLog, Turns};
-use crate::turn_rows::{NotKept, TurnRows};
+use crate::turn_rows::{Broken, TurnRows};
 use crate::{
     ApprovalRequest, Approvals, Completion, Earlier, LoadedWorkflow, Question, Resolution, Spent, StepKey,
     StepOutcome, StepRequest, Suspending,
@@ -28,7 +28,7 @@ pub struct JournalLog {
     given_up: GivenUp,
     models: Models,
     /// Why something could not be kept. A step that failed for it has not ended.
-    broken: Arc<OnceLock<NotKept>>,
+    broken: Arc<OnceLock<Broken>>,
 }
 
 /// What a run goes on with.
@@ -109,7 +109,7 @@ impl JournalLog {
         Box::pin(async move {
             lease.append(entries?).await.map_err(|error| {
                 // The first reason counts.
-                broken.get_or_init(|| NotKept::of(&error)).why.clone()
+                broken.get_or_init(|| Broken::of(&error)).why.clone()
             })
         })
     }
@@ -145,7 +145,7 @@ impl StepLog for JournalLog {
     }
 
     fn ends(&self, completions: Vec<Completion>) -> BoxFut<'static, Result<(), String>> {
-        if let Some(NotKept { why, .. }) = self.broken.get().cloned() {
+        if let Some(Broken { why, .. }) = self.broken.get().cloned() {
             return Box::pin(async { Err(why) });
         }
         let entries = completions

@@ -17,19 +17,19 @@ pub(crate) struct TurnRows {
     pub key: String,
     pub secrets: Secrets,
     /// Told to whoever keeps the steps: see `journal_log.rs`.
-    pub broken: Arc<OnceLock<NotKept>>,
+    pub broken: Arc<OnceLock<Broken>>,
 }
 
 /// Why something could not be kept, and what can be done about it.
 #[derive(Clone, Debug)]
-pub(crate) struct NotKept {
+pub(crate) struct Broken {
     pub why: String,
     pub hint: Option<&'static str>,
 }
 
-impl NotKept {
-    pub fn of(error: &JournalError) -> NotKept {
-        NotKept { why: error.to_string(), hint: error.hint() }
+impl Broken {
+    pub fn of(error: &JournalError) -> Broken {
+        Broken { why: error.to_string(), hint: error.hint() }
     }
 }
 
@@ -42,7 +42,7 @@ impl TurnJournal for TurnRows {
             let entry = Entry { key: self.key.clone(), kind, at: Timestamp::now(), payload };
             self.lease.append(vec![entry]).await.map_err(|error| {
                 // The first reason counts.
-                let _ = self.broken.set(NotKept::of(&error));
+                let _ = self.broken.set(Broken::of(&error));
                 io::Error::other(error)
             })
         })

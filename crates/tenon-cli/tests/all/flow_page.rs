@@ -117,6 +117,6 @@ steps:
     for wanted in ["✕ 2 of 3 completed, 1 failed", "✓ 2 of 2 completed"] {
         assert!(statuses.contains(&wanted), "{wanted}: {statuses:?}");
     }
-    let of_items = |status: &&str| status.ends_with(" · 2 of 2 items completed");
+    let of_items = |status: &&str| status.ends_with(" · 2 of 2 items");
     assert!(statuses.iter().any(of_items), "{statuses:?}");
 }

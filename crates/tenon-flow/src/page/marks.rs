@@ -52,7 +52,7 @@ impl Runs<'_> {
             line.push_str(&match step.kind {
                 StepKind::ForEach { items } => {
                     let done = self.parts.iter().filter(|part| is_completed(part)).count();
-                    format!(" · {done} of {items} items completed")
+                    format!(" · {done} of {items} items")
                 }
                 _ if self.parts.len() == 1 => " · 1 round".to_owned(),
                 _ => format!(" · {} rounds", self.parts.len()),
