@@ -120,6 +120,11 @@ fn is_turn(text: &str, repeated: &LoadedLoop) -> bool {
     }
 }
 
+/// Whether one step is another, or stands inside it: `each[0].x` in `each`.
+pub(crate) fn is_or_is_inside(id: &str, step_id: &str) -> bool {
+    id.strip_prefix(step_id).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
 /// The steps around a step, the outermost first, and itself: `lp`, `lp.1`, `lp.1.x` of `lp.1.x`.
 pub(crate) fn around(id: &str) -> impl Iterator<Item = &str> {
     let inner = id.char_indices().filter(|(_, c)| matches!(c, '.' | '[')).map(|(at, _)| at);

@@ -6,11 +6,12 @@
 //! is tried again is told once more what its earlier attempts were told: their conversations are not its own.
 //! What agents see of this is in `message_tools.rs`, whom a name means in `addressee.rs`.
 
+mod boxes;
 #[cfg(test)]
 mod interleavings;
 mod reader;
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use tenon_core::{ErrorClass, Failure};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::addressee::{Place, around, items, place};
+use crate::addressee::{Place, around, is_or_is_inside, items, place};
 use crate::coordinator::Coordination;
 use crate::event::{FlowEmitter, FlowEventData};
 use crate::load::LoadedWorkflow;
@@ -29,8 +30,10 @@ use crate::message::{
 };
 use crate::signal::{Signal, SignalJournal, Signals};
 
+use boxes::{Phase, State};
 use reader::MAX_MAIL_CHARS;
 
+pub(crate) use boxes::{Dropped, Note};
 pub(crate) use reader::Reader;
 
 /// Unread messages of one step.
@@ -44,75 +47,6 @@ pub(crate) struct Post {
     journal: Arc<dyn SignalJournal>,
     state: Mutex<State>,
     changed: Notify,
-}
-
-#[derive(Default)]
-struct State {
-    /// Of the next message.
-    number: u64,
-    boxes: BTreeMap<Address, Slot>,
-    /// How many items loops have, since it is known.
-    items: BTreeMap<String, u32>,
-    /// Nobody reads any more, for this reason.
-    over: Option<(DropReason, Dropped)>,
-    /// What is known and not yet kept.
-    unwritten: Vec<Signal>,
-    /// Dropped until the run goes on; for good, should the reader complete.
-    set_aside: Vec<(Letter, DropReason)>,
-}
-
-#[derive(Default)]
-struct Slot {
-    phase: Phase,
-    unread: VecDeque<Letter>,
-    /// The first so many are with the reader, who has not told them yet.
-    in_hand: usize,
-    /// What the reader, or one before it, was told.
-    read: Vec<Letter>,
-    /// What one before it was told, and the reader was not yet.
-    again: VecDeque<Letter>,
-    again_in_hand: usize,
-    /// Being kept.
-    arriving: usize,
-    /// What the run itself has to say.
-    notes: VecDeque<Note>,
-    notes_in_hand: usize,
-    /// Whether the reader was told that the run is over, and nothing since.
-    knows_the_end: bool,
-    /// The run is over: there will be nothing more to say.
-    is_over: bool,
-    /// Ends the reader.
-    stop: Option<Stop>,
-    /// A message ended it.
-    cancelled: bool,
-}
-
-/// Something that the run itself tells a reader.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Note {
-    /// What it is kept under, when it is told.
-    pub(crate) id: String,
-    pub(crate) text: String,
-}
-
-impl Note {
-    /// The run is over.
-    pub(crate) const END: &'static str = "end";
-    /// A message of the reader's was not read.
-    const NOT_READ: &'static str = "note";
-
-    fn is_the_end(&self) -> bool {
-        self.id == Note::END
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
-    /// Somebody will read, later.
-    #[default]
-    Waiting,
-    Open,
-    Closed(DropReason, Dropped),
 }
 
 /// What became of a message when it was sent.
@@ -546,73 +480,12 @@ impl Post {
     }
 }
 
-impl State {
-    fn slot(&mut self, address: &Address) -> &mut Slot {
-        self.boxes.entry(address.clone()).or_default()
-    }
-
-    fn with_all_inside(&self, step_id: &str) -> Vec<Address> {
-        let is_meant = |address: &&Address| address.step_id().is_some_and(|id| is_or_is_inside(id, step_id));
-        self.boxes.keys().filter(is_meant).cloned().collect()
-    }
-
-    /// What was dropped until the run goes on is never read: its reader is done.
-    fn drop_for_good(&mut self, is_done: impl Fn(&Address) -> bool) {
-        let (done, rest) =
-            std::mem::take(&mut self.set_aside).into_iter().partition(|(letter, _)| is_done(&letter.to));
-        self.set_aside = rest;
-        let done: Vec<(Letter, DropReason)> = done;
-        let signals =
-            done.into_iter().map(|(letter, reason)| Signal::MessageDropped { id: letter.id, reason });
-        self.unwritten.extend(signals);
-    }
-
-    /// Why nobody reads there any more: it is over, or something that it is inside of, or there is no such item. And for how
-    /// long.
-    fn closed(&self, to: &Address) -> Option<(DropReason, Dropped)> {
-        let phase = |address: &Address| self.boxes.get(address).map(|slot| slot.phase);
-        let closed = |address: &Address| match phase(address) {
-            Some(Phase::Closed(reason, dropped)) => Some((reason, dropped)),
-            Some(Phase::Waiting | Phase::Open) | None => None,
-        };
-        let Some(id) = to.step_id() else { return closed(to) };
-        // Whoever reads, reads: also inside a loop that is tried again.
-        if phase(to) == Some(Phase::Open) {
-            return None;
-        }
-        let is_beyond = |(each, item): (&str, u32)| self.items.get(each).is_some_and(|count| item >= *count);
-        match around(id).find_map(|id| closed(&Address::Step(id.to_owned()))) {
-            None if items(id).any(is_beyond) => Some((DropReason::UnknownStep, Dropped::ForGood)),
-            closed => closed,
-        }
-    }
-}
-
-impl Slot {
-    /// The reader is gone, with what it had in its hand and did not tell.
-    fn put_back(&mut self) {
-        (self.in_hand, self.again_in_hand, self.notes_in_hand) = (0, 0, 0);
-    }
-}
-
-fn is_or_is_inside(id: &str, step_id: &str) -> bool {
-    id.strip_prefix(step_id).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-}
-
 /// What happens after an agent has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterReading {
     Nobody,
     /// The step may be tried again.
     MaybeAnother,
-}
-
-/// How long a message stays dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dropped {
-    ForGood,
-    /// Should the run go on, so does the step that it is for, and reads it.
-    UntilResumed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use ring::digest::{SHA256, digest};
 use tenon_core::Timestamp;
 
+use crate::addressee::is_or_is_inside;
 use crate::document::AgentSpec;
 use crate::interpreter::includes::as_step;
 use crate::past::{Past, Wanted, first_attempt, is_tried_again_around};
@@ -114,11 +115,8 @@ pub(crate) struct StillDue {
 
 impl StillDue {
     pub(crate) fn wanted(&self, step_id: &str) -> Wanted {
-        let is_in = |around: &String| {
-            let rest = step_id.strip_prefix(around.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        };
-        match !self.asked.contains(step_id) && self.over.iter().any(is_in) {
+        match !self.asked.contains(step_id) && self.over.iter().any(|around| is_or_is_inside(step_id, around))
+        {
             true => Wanted::NoMore,
             false => Wanted::Again,
         }

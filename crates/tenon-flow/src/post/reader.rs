@@ -7,7 +7,8 @@ use tenon_agent::{Mail, Mailbox, Stop};
 use tenon_core::BoxFut;
 use tokio::time::Instant;
 
-use super::{Dropped, HOLD, Phase, Post, Slot, State};
+use super::boxes::{Phase, Slot, State};
+use super::{Dropped, HOLD, Post};
 use crate::event::FlowEventData;
 use crate::message::{
     Address, AgentIdle, AgentWake, CoordinatorInboxMessage, DropReason, Letter, MaxWakeCyclesWarning,
