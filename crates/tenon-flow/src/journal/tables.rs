@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -18,6 +18,8 @@ const OWNER_ONLY: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 /// How long a commit waits for one of another process. Theirs are short.
 const BUSY: Duration = Duration::from_secs(20);
+/// How long a process that finds the file being made waits before it looks again.
+const ASK_AGAIN: Duration = Duration::from_millis(5);
 
 /// A step is completed once, whatever happens: the index says so.
 const TABLES: &str = "
@@ -73,7 +75,14 @@ pub(super) fn connect(path: &Path) -> Result<Connection, JournalError> {
     if connection.is_readonly("main").map_err(of_file)? {
         return Err(unusable(ErrorKind::PermissionDenied.into()));
     }
-    prepare(&mut connection, path).map_err(|error| match &error {
+    let since = Instant::now();
+    let mut prepared = prepare(&mut connection, path);
+    // Whoever turns a new file into a journal keeps others out, and SQLite does not wait for that by itself.
+    while prepared.as_ref().is_err_and(is_busy) && since.elapsed() < BUSY {
+        std::thread::sleep(ASK_AGAIN);
+        prepared = prepare(&mut connection, path);
+    }
+    prepared.map_err(|error| match &error {
         JournalError::Database(rusqlite::Error::SqliteFailure(failure, _))
             if failure.code == rusqlite::ErrorCode::NotADatabase =>
         {
@@ -82,6 +91,11 @@ pub(super) fn connect(path: &Path) -> Result<Connection, JournalError> {
         _ => error.at(path),
     })?;
     Ok(connection)
+}
+
+fn is_busy(error: &JournalError) -> bool {
+    matches!(error, JournalError::Database(rusqlite::Error::SqliteFailure(failure, _))
+        if failure.code == rusqlite::ErrorCode::DatabaseBusy)
 }
 
 /// A file that SQLite keeps next to the journal.
@@ -131,5 +145,26 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), JournalError>
     match number(connection, "user_version")? {
         FORMAT => Ok(()),
         found => Err(JournalError::Newer { path: path.to_owned(), found }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_comes_while_another_makes_the_file_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.db");
+        std::fs::write(&path, "").unwrap();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        std::thread::scope(|scope| {
+            let made = scope.spawn(|| connect(&path).map(|_| ()));
+            // However late the other is, it finds the file: this only makes it likely that it has to wait.
+            std::thread::sleep(Duration::from_millis(50));
+            other.execute_batch("COMMIT").unwrap();
+            made.join().unwrap().unwrap();
+        });
     }
 }
