@@ -30,9 +30,9 @@ use crate::step_events::{self, StepSink};
 use crate::tool_aliases::{VERSION_1_TOOLS, is_denied, meant};
 use crate::traced::Traced;
 use crate::{
-    AgentRequest, Coordination, JsonText, LoadedAgent, LoadedWorkflow, ModelWish, Notice, Purpose, Spent,
-    StepError, StepErrorClass, StepKey, StepOutcome, StepOutput, StepRunner, ToolChoice, Turns,
-    WorkflowStatus, included, run_budget,
+    AgentRequest, Coordination, JsonText, LoadedAgent, LoadedWorkflow, ModelWish, Notice, Spent, StepError,
+    StepErrorClass, StepKey, StepOutcome, StepOutput, StepRunner, ToolChoice, Turns, WorkflowStatus,
+    included, run_budget,
 };
 
 /// What is said of a step that had to submit a result and did not. Other programs match on it.
@@ -160,10 +160,7 @@ impl AgentSteps {
         turns: &Turns,
         sink: &StepSink,
     ) -> Result<Option<Worktree<'_>>, String> {
-        // A judge reads; what it judges is in its prompt.
-        let Some(wanted) = request.isolation.as_deref().filter(|_| request.purpose == Purpose::Work) else {
-            return Ok(None);
-        };
+        let Some(wanted) = request.isolation.as_deref() else { return Ok(None) };
         match (&self.parts.worktrees, Isolation::of(Some(wanted))) {
             (_, Isolation::Nothing) => Ok(None),
             (Some(worktrees), Isolation::Worktree) => {

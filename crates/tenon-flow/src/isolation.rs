@@ -5,6 +5,7 @@
 //! merged: which branches are worth it is for whoever asked. A copy that cannot be committed is left where it is. Other
 //! steps start from the same commit; they see each other's results, not each other's files.
 //!
+//! A judge has a copy too, and begins at the same commit: its prompt says what it judges, and the branches can be read from there.
 //! A step that was cut off goes on in the copy that it had: what its agent remembers having done is there.
 
 use std::ffi::OsString;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use tenon_testkit::{Reply, Server, Tenon, json};
+use tenon_testkit::{Reply, Server, Tenon, Value, json, reply};
 
-use super::flow_run::{at, flow};
+use super::flow_run::{at, flow, task_of};
 
 fn git(folder: &Path, home: &Path, arguments: &[&str]) -> String {
     let mut command = std::process::Command::new("git");
@@ -84,6 +84,34 @@ fn an_included_workflow_may_ask_for_copies_of_its_own() {
     assert!(run.workspace().join("outer.txt").exists() && !run.workspace().join("inner.txt").exists());
     let shown = git(run.workspace(), run.workspace(), &["show", "tenon/r1/inc/q@1:inner.txt"]);
     assert_eq!(shown, "inner");
+}
+
+/// A judge writes into a copy of its own as well, and can look at the branch of what it judges.
+#[test]
+fn the_judge_of_a_loop_works_in_a_copy_too() {
+    let document = "name: n\noptions: { isolation: worktree }\nagents:\n  j: { description: j, prompt: You judge., resultSchema: { type: object, required: [done], properties: { done: { type: boolean } } } }\nsteps:\n  \
+                    - { id: l, instructions: Write worker., loop: { maxIterations: 2, untilAgent: j } }\n";
+    let is_judge = |body: &Value| task_of(body).is_some_and(|text| text.contains("Evaluate Loop Progress"));
+    let judge = || reply().when(is_judge);
+    let [first, second] = writes("worker");
+    let server = Server::start([
+        first,
+        second,
+        judge().call("w", "write_file", json!({"file_path": "judge.txt", "content": "judge"})),
+        judge().call("g", "run_shell_command", json!({"command": "git show tenon/r1/l.0@1:worker.txt"})),
+        judge().call("s", "submit_result", json!({"done": true})),
+    ]);
+    let tenon = flow(&server, document).args(["--yolo", "--run-id", "r1"]);
+    commit(&tenon);
+    let run = tenon.run();
+    run.assert_code(0);
+    for name in ["judge.txt", "worker.txt"] {
+        assert!(!run.workspace().join(name).exists(), "{name}: {run}");
+    }
+    assert!(server.request(4).tool_result("g").contains("worker"), "{run}");
+    let show = |what: &str| git(run.workspace(), run.workspace(), &["show", what]);
+    assert_eq!(show("tenon/r1/l.0@1+judge:judge.txt"), "judge");
+    assert_eq!(show("tenon/r1/l.0@1:worker.txt"), "worker");
 }
 
 /// §3.7: changes become a branch, and the folder the run works in stays as it is.
