@@ -373,7 +373,7 @@ impl Graph {
             StepBody::Include(_) => {
                 let name = step.spec.include.clone().unwrap_or_default();
                 self.tell_started(index, StepKind::Include { name }, asks);
-                let outer = if upstream.is_empty() { outer } else { upstream };
+                let outer = with_own(&upstream, &outer);
                 match includes::request(step, &self.place, &key, &self.around, &outer, asks) {
                     Ok(request) => {
                         let limit = step.spec.timeout.map(|time| TimeLimit::new(time, SetBy::Timeout));
@@ -518,6 +518,13 @@ impl Graph {
         self.scope.add_step(self.list.steps()[index].id.clone(), scope::for_expressions(&record));
         self.nodes[index] = Node::Over(record);
     }
+}
+
+/// What an included workflow is shown: what its step depends on, and what the level is given from outside. Of two with one
+/// name it is the nearer one, as in expressions.
+fn with_own(upstream: &[Upstream], outer: &[Upstream]) -> Vec<Upstream> {
+    let is_hidden = |it: &&Upstream| upstream.iter().any(|own| own.id == it.id);
+    upstream.iter().chain(outer.iter().filter(|it| !is_hidden(it))).cloned().collect()
 }
 
 /// What is said of each step that a budget keeps from being done; the run says which budget it is.

@@ -136,6 +136,33 @@ fn an_include_in_a_loop_knows_the_item_and_its_document() {
     assert_eq!(asked, ["run/l[0]/inc/a@1: Item x", "run/l[1]/inc/a@1: Item y"]);
 }
 
+/// F3: like any inner step it sees what the loop depends on besides what it depends on itself.
+#[test]
+fn an_include_in_a_loop_sees_what_the_loop_depends_on() {
+    for (inner, expected) in [("h", "h,p,q"), ("p", "p,q")] {
+        let body = format!(
+            "name: w\nsteps:\n  - {{id: p}}\n  - {{id: q}}\n  - id: l\n    dependsOn: [p, q]\n    loop:\n      forEach: [x]\n      \
+             steps:\n        - {{id: {inner}}}\n        - {{id: inc, include: deploy.yaml, dependsOn: [{inner}]}}\n"
+        );
+        let mut seen = Vec::new();
+        let (outcome, _) =
+            Sim::new(document_with(&[("deploy.yaml", DEPLOY)], &body)).run(&mut |key, request| {
+                let ids: Vec<&str> = request.outer.iter().map(|it| it.id.as_str()).collect();
+                if key.step_id().contains(".inc.") {
+                    seen.push(format!("{} sees {}", key.step_id(), ids.join(",")));
+                    for it in request.outer.iter().filter(|it| it.id == inner) {
+                        assert_eq!(it.record.content, format!("did l[0].{inner}"));
+                    }
+                }
+                said(&format!("did {}", key.step_id()))
+            });
+        assert_eq!(statuses(&outcome), ["p: completed", "q: completed", "l: completed"]);
+        let (first, last) =
+            (format!("l[0].inc.build sees {expected}"), format!("l[0].inc.tidy sees {expected}"));
+        assert_eq!(seen, [first, "l[0].inc.push sees ".to_owned(), last]);
+    }
+}
+
 #[test]
 fn five_includes_deep_and_no_deeper() {
     let mut files: Vec<(String, String)> = (1..5)
