@@ -152,6 +152,18 @@ pub struct Verdict {
     pub result: Option<JsonText>,
 }
 
+impl Verdict {
+    /// What it wrote, and what it submitted below.
+    pub fn in_words(&self) -> String {
+        let content = self.content.trim_end();
+        match &self.result {
+            Some(result) if content.is_empty() => result.as_str().to_owned(),
+            Some(result) => format!("{content}\n\n{}", result.as_str()),
+            None => content.to_owned(),
+        }
+    }
+}
+
 /// The models that the document names. A caller may force another; with neither it is the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelWish {

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value};
 
 use crate::context_files::{ContextFile, FileContent};
-use crate::{AgentRequest, Item, Iteration, JsonText, Purpose, Shown, Upstream};
+use crate::{AgentRequest, Item, Iteration, JsonText, Purpose, Shown, Upstream, Verdict};
 
 /// The whole prompt: about 30,000 tokens.
 const MAX_PROMPT: usize = 120 * 1024;
@@ -125,14 +125,11 @@ fn of_iteration(iteration: &Iteration) -> Vec<Section> {
         }
     }
     if let Some(verdict) = &iteration.feedback {
-        let mut said = cut(verdict.content.trim_end(), MAX_UPSTREAM);
-        if let Some(result) = &verdict.result {
-            if !said.is_empty() {
-                said.push_str("\n\n");
-            }
-            said.push_str(&shown_result(result, MAX_UPSTREAM));
-        }
-        sections.push(Section::new(format!("## Judge Feedback (Iteration {before})"), &said));
+        let shown = Verdict {
+            content: cut(verdict.content.trim_end(), MAX_UPSTREAM),
+            result: verdict.result.as_ref().map(|it| JsonText::from_text(shown_result(it, MAX_UPSTREAM))),
+        };
+        sections.push(Section::new(format!("## Judge Feedback (Iteration {before})"), &shown.in_words()));
     }
     sections
 }
@@ -262,7 +259,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{AgentName, ModelWish, Spent, StepRecord, StepStatus, Verdict};
+    use crate::{AgentName, ModelWish, Spent, StepRecord, StepStatus};
 
     fn request(instructions: &str) -> AgentRequest {
         AgentRequest {

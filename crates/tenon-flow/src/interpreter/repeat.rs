@@ -251,9 +251,10 @@ impl Repeat {
 
     /// What a judge said, for the next iteration and for whoever reads the history.
     fn heard(&mut self, content: String, result: Option<JsonText>) {
-        let said = result.as_ref().map_or(content.as_str(), |result| result.as_str());
+        let verdict = Verdict { content, result };
+        let said = verdict.in_words();
         self.history.push_str(&format!("## Judge Feedback (Iteration {})\n{said}\n\n", self.number + 1));
-        self.feedback = Some(Verdict { content, result });
+        self.feedback = Some(verdict);
     }
 
     /// The next iteration, if there is one.

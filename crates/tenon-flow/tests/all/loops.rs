@@ -180,12 +180,16 @@ fn inner_steps_see_what_they_should() {
         assert_eq!(feedback.result.unwrap().as_str(), r#"{"done":false,"reason":"too short"}"#);
         sim.ok(key, "better");
     }
+    // What the judge wrote beside its verdict is in the history as it is in the next prompt.
+    let Purpose::Judge { history, .. } = &sim.request("run/refine#1@1~judge").purpose else { panic!() };
+    let said = "## Judge Feedback (Iteration 1)\nno\n\n{\"done\":false,\"reason\":\"too short\"}\n\n## Iteration 2\n";
+    assert!(history.contains(said), "{history}");
     sim.submit("run/refine#1@1~judge", "", json!({"done": true}));
     let end = sim.request("run/end@1").clone();
     let record = &end.upstream[0].record;
     assert_eq!(
         record.content,
-        "## Iteration 1\n### write\ndraft 1\n\n### check\nweak\n\n## Judge Feedback (Iteration 1)\n\
+        "## Iteration 1\n### write\ndraft 1\n\n### check\nweak\n\n## Judge Feedback (Iteration 1)\nno\n\n\
          {\"done\":false,\"reason\":\"too short\"}\n\n## Iteration 2\n### write\nbetter\n\n### check\nbetter"
     );
     assert_eq!(record.shown, Shown::Whole);
