@@ -340,13 +340,17 @@ impl Run<'_> {
         let stop = self.agent.stop.cancel();
         loop {
             self.take_in_tasks();
-            if !background.news.is_empty() || stop.is_cancelled() {
+            if !background.news.is_empty() {
                 return true;
             }
             let left = background.wait.saturating_sub(self.waited);
             let is_due = background.schedules.next_due().is_some_and(|due| due <= left);
+            // An answer that waits for nothing stands, also where the run is told to stop by now.
             if left.is_zero() || !(is_due || background.has_agents()) {
                 return false;
+            }
+            if stop.is_cancelled() {
+                return true;
             }
             let began = Instant::now();
             tokio::select! {

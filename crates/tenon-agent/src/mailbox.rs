@@ -52,6 +52,8 @@ impl Run<'_> {
         let Some(mailbox) = self.agent.background.mailbox.clone() else { return false };
         let stop = self.agent.stop.cancel().clone();
         let wakes = tokio::select! {
+            // Where there is nothing to wait for, the answer stands.
+            biased;
             wakes = mailbox.wakes(self.woken) => wakes,
             // The loop says why.
             () = stop.cancelled() => return true,

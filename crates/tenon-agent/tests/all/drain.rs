@@ -232,6 +232,18 @@ fn a_signal_after_the_answer_was_accepted_changes_nothing() {
 }
 
 #[test]
+fn a_stop_after_the_last_answer_leaves_it_the_answer() {
+    let mut stage = Stage::new(vec![("prompt", vec![says("done")])]).waiting(LONG);
+    let stop = stage.agent.stop.clone();
+    stage = stage.on(move |event| {
+        if run_says("done")(event) {
+            stop.now(Failure::new(ErrorClass::Interrupted(Signal::Int), "stop"));
+        }
+    });
+    assert_eq!(stage.play().ending(), Ok("done"));
+}
+
+#[test]
 fn a_run_waits_no_longer_than_it_may_and_says_what_it_stopped() {
     let seen = Stage::new(vec![
         ("prompt", vec![does(&[("a", "agent", &background("search"))]), says("I did my part")]),

@@ -145,6 +145,38 @@ fn a_run_that_needs_exactly_what_it_may_use_completes() {
     }
 }
 
+/// The one whose request is refused ends first, and with it the run: who has answered by then is done all the same.
+#[test]
+fn a_step_that_has_answered_is_completed_when_a_budget_ends_the_run() {
+    for budget in ["maxTurns: 1", "maxTokens: 1", "maxTurns: 2", "maxTokens: 21"] {
+        for contract in ["", ", agent: r"] {
+            for wide in [2, 5] {
+                let answer = match contract {
+                    "" => reply().text("done"),
+                    _ => reply().call("c", "submit_result", json!({ "a": 1 })),
+                };
+                let server = Server::start([answer.usage(10, 10).forever()]);
+                let steps: String = (0..wide)
+                    .map(|n| format!("  - {{ id: s{n}, instructions: Do it.{contract} }}\n"))
+                    .collect();
+                let agents = "agents: { r: { description: d, resultSchema: { type: object } } }";
+                let run =
+                    run(&server, &format!("name: n\nbudget: {{ {budget} }}\n{agents}\nsteps:\n{steps}"))
+                        .run();
+                let report = run.json();
+                let answered = server.requests().len();
+                let all = report["steps"].as_object().unwrap();
+                let completed: Vec<&Value> =
+                    all.values().filter(|step| step["status"] == "completed").collect();
+                assert_eq!(completed.len(), answered, "{budget}: {run}");
+                assert_eq!(run.code, if answered == wide { 0 } else { 55 }, "{budget}: {run}");
+                let unpaid = |step: &&Value| step["status"] != "completed" && step["content"] != "";
+                assert_eq!(all.values().find(unpaid), None, "{budget}: {run}");
+            }
+        }
+    }
+}
+
 /// What was used before counts, turn by turn, also of steps that were cut off.
 #[test]
 fn a_limit_that_is_raised_lets_the_run_go_on_by_the_difference() {
