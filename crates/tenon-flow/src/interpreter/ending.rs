@@ -136,7 +136,7 @@ fn answer(spec: &RunSpec, graph: &Graph) -> Result<Option<Answer>, StepError> {
         for (name, expression) in &spec.workflow.outputs {
             let value = match expression.evaluate_value(graph.scope()) {
                 Ok(value) => value,
-                // Of a step that was skipped, say.
+                // Of a step that was skipped, or that left a field out.
                 Err(CelError::MissingKey { .. }) => Value::Null,
                 Err(error) => {
                     let what = format!("the output `{name}`");

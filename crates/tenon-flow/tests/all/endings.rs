@@ -25,6 +25,10 @@ fn the_answer_is_what_the_document_declares_or_its_last_steps_left() {
             r#"{"text":"said a","number":1.0,"twice":2.0}"#,
         ),
         (format!("{sinks}outputs: {{gone: steps.d.result.x}}\n"), r#"{"gone":null}"#),
+        (
+            format!("{two}outputs: {{left_out: steps.b.result.zz, n: steps.b.result.n}}\n"),
+            r#"{"left_out":null,"n":1.0}"#,
+        ),
     ];
     for (text, wanted) in table {
         let workflow = document(&format!("name: w\n{text}"));
