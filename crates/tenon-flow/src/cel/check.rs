@@ -109,7 +109,18 @@ pub struct Finding {
 pub struct Checked<'a> {
     pub findings: Vec<Finding>,
     pub steps: Vec<(String, usize)>,
+    /// Where it asks whether a step failed.
+    pub failures: Vec<AskedFailure>,
     pub gives: Shape<'a>,
+}
+
+/// `steps.<id>.status == 'failed'`, or `'cancelled'`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedFailure {
+    pub id: String,
+    pub word: String,
+    /// Of the word, in bytes.
+    pub offset: usize,
 }
 
 impl<'a> Checked<'a> {
@@ -132,7 +143,12 @@ impl Expression {
             Err(error) => {
                 let (code, severity) = (Code::TooLarge, Severity::Error);
                 let finding = Finding { code, severity, message: error.message, hint: error.hint, offset: 0 };
-                Checked { findings: vec![finding], steps: Vec::new(), gives: Shape::Anything }
+                Checked {
+                    findings: vec![finding],
+                    steps: Vec::new(),
+                    failures: Vec::new(),
+                    gives: Shape::Anything,
+                }
             }
         }
     }
@@ -146,6 +162,7 @@ impl Expression {
             told: Vec::new(),
             findings: Vec::new(),
             steps: Vec::new(),
+            failures: Vec::new(),
         };
         let gives = check.shape(self.tree());
         let fits = match wanted {
@@ -163,7 +180,7 @@ impl Expression {
             let message = format!("this gives {}, and must give {want}", gives.words());
             check.error(Code::CelType, self.tree(), message, hint);
         }
-        Checked { findings: check.findings, steps: check.steps, gives }
+        Checked { findings: check.findings, steps: check.steps, failures: check.failures, gives }
     }
 }
 
@@ -177,6 +194,7 @@ pub(super) struct Check<'c, 'a> {
     pub(super) told: Vec<std::ops::Range<usize>>,
     pub(super) findings: Vec<Finding>,
     pub(super) steps: Vec<(String, usize)>,
+    pub(super) failures: Vec<AskedFailure>,
 }
 
 impl<'a> Check<'_, 'a> {

@@ -6,11 +6,14 @@ use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 use serde_json::Value;
 
 use super::bounds::misfit;
-use super::check::Check;
+use super::check::{AskedFailure, Check};
 use super::kinds::Kinds;
 use super::scope::{Path, literal_text};
 use super::shape::{Allowed, Shape, allowed, element, literal_json, shown};
 use crate::diagnostic::{Code, nearest, quoted};
+
+/// Statuses of a step after which nothing runs that depends on it.
+const FAILURES: [&str; 2] = ["failed", "cancelled"];
 
 /// An operand and what is known of it.
 type Side<'n, 'a> = (&'n IdedExpr, &'n Shape<'a>);
@@ -23,6 +26,10 @@ impl<'a> Check<'_, 'a> {
             operators::EQUALS | operators::NOT_EQUALS => {
                 let always =
                     if call.func_name == operators::NOT_EQUALS { ", so `!=` always holds" } else { "" };
+                if call.func_name == operators::EQUALS {
+                    self.asked_failure(left.0, right.0);
+                    self.asked_failure(right.0, left.0);
+                }
                 let _ = self.never(left, right.0, always)
                     || self.never(right, left.0, always)
                     || self.never_meet(node, left, right, always)
@@ -36,9 +43,22 @@ impl<'a> Check<'_, 'a> {
         }
     }
 
+    /// Whether that can hold depends on which steps come before, which is not known here.
+    fn asked_failure(&mut self, path: &IdedExpr, literal: &IdedExpr) {
+        let Some(word) = literal_text(literal).filter(|word| FAILURES.contains(word)) else { return };
+        let Some(id) = Path::of(path).as_ref().and_then(Path::step_of_status).map(str::to_owned) else {
+            return;
+        };
+        let failure = AskedFailure { id, word: word.to_owned(), offset: self.expression.offset_of(literal) };
+        if !self.failures.contains(&failure) {
+            self.failures.push(failure);
+        }
+    }
+
     fn looked_up(&mut self, node: &IdedExpr, left: Side<'_, 'a>, right: Side<'_, 'a>) {
         if let Expr::List(list) = &right.0.expr {
             for one in &list.elements {
+                self.asked_failure(left.0, one);
                 let shape = self.of_path(one);
                 let _ = self.never(left, one, "") || self.never_alike(one, left, (one, &shape), "");
             }

@@ -249,6 +249,14 @@ impl<'a> Path<'a> {
         }
     }
 
+    /// The step, of `steps.<id>.status`.
+    pub(super) fn step_of_status(&self) -> Option<&'a str> {
+        match (self.variable.trim_start_matches('.'), self.keys.as_slice()) {
+            ("steps", [Key::Field(id), Key::Field("status")]) => Some(id),
+            _ => None,
+        }
+    }
+
     pub(super) fn value(&self, scope: &Scope) -> Result<Value, CelError> {
         let missing = |key: &str| CelError::MissingKey { key: key.to_owned() };
         let (start, keys): (Value, &[Key<'_>]) = match (self.variable, self.keys.as_slice()) {

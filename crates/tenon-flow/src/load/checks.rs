@@ -244,7 +244,15 @@ impl Check<'_> {
         let stands = Stands { document: self.standing, ..Stands::default() };
         let steps = known_steps(workflow, &workflow.steps, "/steps", included);
         let known = Known { steps, inputs: workflow.inputs.as_ref(), item: None, stands };
-        let around = Around { known, before: Vec::new(), after: Vec::new(), own: "", inside: None };
+        let around = Around {
+            known,
+            before: Vec::new(),
+            needed: Vec::new(),
+            after: Vec::new(),
+            own: "",
+            inside: None,
+            after_steps: None,
+        };
         let mut outputs = Vec::new();
         for (name, source) in &workflow.outputs {
             let at = join("/outputs", name);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::checks::Check;
 use super::written::{place_in_file, place_of};
-use crate::cel::{CelSyntax, Expression, Known, Shape, Standing, Stands, SyntaxKind, Wanted};
+use crate::cel::{AskedFailure, CelSyntax, Expression, Known, Shape, Standing, Stands, SyntaxKind, Wanted};
 use crate::diagnostic::{Code, Severity, Source, quoted};
 use crate::document::{Place, Places};
 use crate::template::Template;
@@ -16,12 +16,16 @@ pub(super) struct Around<'a> {
     pub(super) known: Known<'a>,
     /// Steps that have finished before it is evaluated.
     pub(super) before: Vec<&'a str>,
+    /// Those of them that have not failed then, else it would not be evaluated.
+    pub(super) needed: Vec<&'a str>,
     /// Steps that wait for this one.
     pub(super) after: Vec<&'a str>,
     /// The step it belongs to.
     pub(super) own: &'a str,
     /// The loop that the step is in, and the steps of the same loop.
     pub(super) inside: Option<Inside<'a>>,
+    /// Where it is evaluated after each turn of a loop with steps of its own: one of these.
+    pub(super) after_steps: Option<&'a str>,
 }
 
 #[derive(Clone)]
@@ -38,8 +42,28 @@ impl<'a> Around<'a> {
         around
     }
 
+    /// Why a step is never there, and what to write instead.
+    fn never_there(&self, id: &str) -> Option<(String, String)> {
+        let inner = self.after_steps.filter(|_| id == self.own && !self.before.contains(&id))?;
+        let message =
+            format!("step `{id}` is not there when its `until` is evaluated: it goes on until then");
+        let hint = format!(
+            "what a turn came to is `result`, `content` and `status`; a step of the loop is `steps.{inner}`"
+        );
+        Some((message, hint))
+    }
+
     /// Why a step may not be there, and what to do about it.
-    fn unfinished(&self, id: &str) -> (String, String) {
+    fn unfinished(&self, id: &str, asked: Asked) -> (String, String) {
+        let waiting = |of: &str| match asked {
+            Asked::Anything => format!("add `{id}` to `dependsOn`{of}"),
+            // Somebody who follows that advice has a step that never runs.
+            Asked::Failure => {
+                format!(
+                    "take it out: what depends on `{id}` does not run when it failed; {WHERE_FAILURES_ARE}"
+                )
+            }
+        };
         if id == self.own {
             let message = format!("step `{id}` has not run when this is evaluated: it is this step");
             let hint = "name a step that comes before; whether a loop goes on is decided by its `until`";
@@ -55,7 +79,7 @@ impl<'a> Around<'a> {
             if !inside.beside.contains(&id) {
                 let message =
                     format!("step `{id}` may not have finished: the loop around this does not depend on it");
-                return (message, format!("add `{id}` to `dependsOn` of `{}`", inside.of));
+                return (message, waiting(&format!(" of `{}`", inside.of)));
             }
         }
         if self.after.contains(&id) {
@@ -63,9 +87,19 @@ impl<'a> Around<'a> {
             return (message, format!("move this to a step after `{id}`, or take the dependency out"));
         }
         let message = format!("step `{id}` may not have finished: this step does not depend on it");
-        (message, format!("add `{id}` to `dependsOn`"))
+        (message, waiting(""))
     }
 }
+
+/// What is asked of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Anything,
+    /// Whether it failed, or was cancelled.
+    Failure,
+}
+
+const WHERE_FAILURES_ARE: &str = "what failed is told by the status of the run, its exit code and its report";
 
 /// Which steps an expression can count on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,11 +220,24 @@ impl Check<'_> {
             let at = (written, start + finding.offset);
             self.tell(finding.severity, finding.code, at, finding.message, finding.hint);
         }
+        for AskedFailure { id, word, offset } in &checked.failures {
+            if seen == Seen::Before && around.needed.contains(&id.as_str()) {
+                let message =
+                    format!("this is never `{word}` here: what depends on `{id}` does not run then");
+                let hint = format!("take it out: {WHERE_FAILURES_ARE}");
+                self.tell(Severity::Warning, Code::CelType, (written, start + offset), message, hint);
+            }
+        }
         for (id, offset) in checked.steps {
             if seen == Seen::Before && !around.before.contains(&id.as_str()) {
-                let (message, hint) = around.unfinished(&id);
-                let at = (written, start + offset);
-                self.tell(Severity::Warning, Code::CelUnknownStep, at, message, hint);
+                let never = around.never_there(&id);
+                let severity = if never.is_some() { Severity::Error } else { Severity::Warning };
+                ok &= severity != Severity::Error;
+                let (message, hint) = never.unwrap_or_else(|| {
+                    let is_asked = checked.failures.iter().any(|failure| failure.id == id);
+                    around.unfinished(&id, if is_asked { Asked::Failure } else { Asked::Anything })
+                });
+                self.tell(severity, Code::CelUnknownStep, (written, start + offset), message, hint);
             }
         }
         ok.then_some(each)

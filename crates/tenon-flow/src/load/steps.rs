@@ -36,9 +36,11 @@ impl Check<'_> {
             let around = Around {
                 known: Known { steps: all.clone(), inputs, item: None, stands },
                 before: ids(&|other| ancestors[index][other]),
+                needed: ids(&|other| ancestors[index][other]),
                 after: ids(&|other| ancestors[other][index]),
                 own: &step.id,
                 inside: None,
+                after_steps: None,
             };
             let pointer = format!("/steps/{index}");
             // A loop beside what it may not stand with has been told; what is wrong inside it is told too.
@@ -142,13 +144,17 @@ impl Check<'_> {
                 which.map(|other| it.steps[other].id.as_str()).collect()
             };
             let mut before = ids(&|other| ancestors[index][other]);
+            let mut needed = before.clone();
+            needed.extend(around.needed.iter().filter(|id| !inside.beside.contains(id)));
             before.extend(around.before.iter().copied());
             let around = Around {
                 known: known.clone(),
                 before,
+                needed,
                 after: ids(&|other| ancestors[other][index]),
                 own: &inner.id,
                 inside: Some(inside.clone()),
+                after_steps: None,
             };
             let pointer = join(&list, &index.to_string());
             // A loop has none inside; what is wrong in one that stands there is told all the same.
@@ -277,7 +283,10 @@ fn after_a_turn<'a>(
         known.stands.last = Last::Something;
     }
     before.extend(around.before.iter().copied());
-    Around { known, before, ..around.clone() }
+    let needed = around.needed.iter().copied().filter(|id| it.steps.iter().all(|inner| inner.id != *id));
+    let needed = needed.collect();
+    let after_steps = it.steps.first().map(|inner| inner.id.as_str());
+    Around { known, before, needed, after_steps, ..around.clone() }
 }
 
 fn turn_of(it: &Loop) -> InTurn {

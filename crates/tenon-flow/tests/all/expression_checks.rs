@@ -203,6 +203,73 @@ fn comparisons_that_never_hold_or_always_do_are_told() {
     }
 }
 
+/// Nothing runs after a step that failed, so nobody is told to wait for one to ask that.
+#[test]
+fn asking_whether_a_dependency_failed_is_told_to_be_in_vain() {
+    let told = |steps: &str| -> Vec<(String, String)> {
+        let found = crate::every_code::found(&format!(
+            "name: n\nsteps: [{{id: x}}, {{id: y, dependsOn: [x]}}, {steps}]"
+        ));
+        found.into_iter().inspect(|one| assert!(!one.is_error())).map(|one| (one.message, one.hint)).collect()
+    };
+    let never = |word: &str, id: &str| {
+        let message = format!("this is never `{word}` here: what depends on `{id}` does not run then");
+        let hint = "take it out: what failed is told by the status of the run, its exit code and its report";
+        (message, hint.to_owned())
+    };
+    for (steps, word, id) in [
+        ("{id: z, dependsOn: [x], condition: steps.x.status == 'failed'}", "failed", "x"),
+        ("{id: z, dependsOn: [y], condition: \"'cancelled' == steps['x'].status\"}", "cancelled", "x"),
+        ("{id: z, dependsOn: [y], condition: \"steps.y.status in ['skipped', 'failed']\"}", "failed", "y"),
+        (
+            "{id: z, dependsOn: [x], loop: {forEach: [1], steps: [{id: i, condition: steps.x.status == 'failed'}]}}",
+            "failed",
+            "x",
+        ),
+        (
+            "{id: z, loop: {forEach: [1], steps: [{id: h}, {id: i, dependsOn: [h], condition: steps.h.status == 'failed'}]}}",
+            "failed",
+            "h",
+        ),
+    ] {
+        assert_eq!(told(steps), [never(word, id)], "{steps}");
+    }
+    let unfinished = told("{id: z, condition: steps.x.status == 'failed'}");
+    let hint = "take it out: what depends on `x` does not run when it failed; what failed is told by the status of the run, its exit code and its report";
+    assert_eq!(unfinished[0].1, hint);
+    assert_eq!(unfinished.len(), 1);
+    for steps in [
+        "{id: z, dependsOn: [x], condition: steps.x.status != 'failed'}",
+        "{id: z, dependsOn: [x], condition: steps.x.status == 'skipped'}",
+        "{id: z, loop: {maxIterations: 2, until: steps.i.status == 'failed', steps: [{id: i}]}}",
+    ] {
+        assert_eq!(told(steps), [], "{steps}");
+    }
+}
+
+/// With steps of its own a loop is never there by its id when a turn is over; without, it is the turn.
+#[test]
+fn until_cannot_name_a_loop_that_has_steps() {
+    let until = |until: &str, rest: &str| {
+        format!("name: n\nsteps: [{{id: l, loop: {{maxIterations: 2, until: \"{until}\"{rest}}}}}]")
+    };
+    for source in ["steps.l.content == 'x'", "iteration == 1 || steps['l'].result.ok", "has(steps.l.result)"]
+    {
+        let found = crate::every_code::found(&until(source, ", steps: [{id: a}, {id: b}]"));
+        let told: Vec<(bool, &str, &str)> =
+            found.iter().map(|one| (one.is_error(), one.message.as_str(), one.hint.as_str())).collect();
+        let message = "step `l` is not there when its `until` is evaluated: it goes on until then";
+        let hint = "what a turn came to is `result`, `content` and `status`; a step of the loop is `steps.a`";
+        assert_eq!(told, [(true, message, hint)], "{source}");
+        assert_eq!(found[0].code.text(), "cel_unknown_step");
+    }
+    for rest in ["", ", steps: [{id: l}]", ", steps: [{id: a}, {id: l}]"] {
+        // One of them hides the loop, which is told besides.
+        let found = crate::every_code::found(&until("steps.l.content == 'x'", rest));
+        assert!(found.iter().all(|one| one.code.text() == "duplicate_step" && !one.is_error()), "{found:?}");
+    }
+}
+
 #[test]
 fn a_step_that_cannot_have_finished_is_told_why() {
     let table = [
@@ -212,12 +279,12 @@ fn a_step_that_cannot_have_finished_is_told_why() {
             "name a step of the same loop that comes before, or one that the loop depends on",
         ),
         (
-            "name: n\nsteps: [{id: x}, {id: l, loop: {forEach: [1], steps: [{id: i, condition: steps.x.status == 'failed'}]}}]",
+            "name: n\nsteps: [{id: x}, {id: l, loop: {forEach: [1], steps: [{id: i, condition: steps.x.status == 'skipped'}]}}]",
             "step `x` may not have finished: the loop around this does not depend on it",
             "add `x` to `dependsOn` of `l`",
         ),
         (
-            "name: n\nsteps: [{id: l, loop: {forEach: [1], steps: [{id: j}, {id: i, condition: steps.j.status == 'failed'}]}}]",
+            "name: n\nsteps: [{id: l, loop: {forEach: [1], steps: [{id: j}, {id: i, condition: steps.j.status == 'skipped'}]}}]",
             "step `j` may not have finished: this step does not depend on it",
             "add `j` to `dependsOn`",
         ),

@@ -477,7 +477,7 @@ fn a_dot_at_the_beginning_changes_nothing() {
     assert_eq!(is(".steps.a-b.status == 'failed'"), Ok(true));
     assert_eq!(
         crate::every_code::found(
-            "name: n\nsteps: [{id: a}, {id: b, dependsOn: [a], condition: .steps.a.status == 'failed'}]"
+            "name: n\nsteps: [{id: a}, {id: b, dependsOn: [a], condition: .steps.a.status == 'skipped'}]"
         ),
         []
     );
