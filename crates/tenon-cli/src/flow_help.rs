@@ -48,7 +48,8 @@ pub fn of_approve(arg: Arg) -> Arg {
         "resume" => arg
             .help("Go on with the run at once; takes the flags of `tenon flow resume` too")
             .help_heading(None)
-            .value_name("ID")
+            // What follows is the run and the step.
+            .require_equals(true)
             .hide_short_help(false)
             .hide(false),
         _ => arg.hide(true).requires("resume"),

@@ -28,6 +28,27 @@ pub fn forget_copies(folder: &Path) {
     }
 }
 
+/// Makes a repository, by its own folder, forget a copy whose folder is gone. How many records of it there were.
+pub(crate) fn forget_gone(repository: &Path, copy: &Path) -> usize {
+    let own = copy.join(".git");
+    let records = fs::read_dir(repository.join(RECORDS)).into_iter().flatten().flatten();
+    let is_of_copy = |record: &PathBuf| {
+        let named = fs::read_to_string(record.join("gitdir"));
+        named.is_ok_and(|named| real(Path::new(named.trim_end())) == real(&own))
+    };
+    let records = records.map(|entry| entry.path()).filter(is_of_copy);
+    records.filter(|record| fs::remove_dir_all(record).is_ok()).count()
+}
+
+/// A path in the words of the system, as far as there is something of it.
+fn real(path: &Path) -> PathBuf {
+    match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Ok(real), _, _) => real,
+        (Err(_), Some(around), Some(name)) => real(around).join(name),
+        _ => path.to_owned(),
+    }
+}
+
 /// Where the repository keeps its record of a copy, if this is one and the record says so too.
 fn record_of(copy: &Path) -> Option<PathBuf> {
     let own = copy.join(".git");

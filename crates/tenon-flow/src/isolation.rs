@@ -21,6 +21,8 @@ use tenon_core::Failure;
 use tenon_tools::Permissions;
 use tokio::process::Command;
 
+use crate::forget_copies::forget_gone;
+
 /// The value of `options.isolation` that asks for copies.
 pub const WORKTREE: &str = "worktree";
 /// The same, as version 1 writes it.
@@ -32,6 +34,14 @@ const GIT_DEADLINE: Duration = Duration::from_secs(120);
 const GONE: &str = "the copy of the repository that the step had worked in is gone, and with it what the step had changed there; its next attempt begins anew, in a new copy";
 /// What a step works on is its owner's business.
 const PRIVATE: u32 = 0o700;
+/// A git that looks at all copies of a repository fails beside one that makes or removes a copy: one at a time.
+static COPIES: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+/// Other processes may be at it as well. What git then complains about is below this folder.
+const RECORDS_OF_COPIES: &str = "worktrees/";
+const MAX_TRIES: u32 = 40;
+const TRY_AGAIN: Duration = Duration::from_millis(50);
+/// What a write that was cut off leaves behind.
+const HALF_WRITTEN: &str = ":(glob)**/.tenon-*-*.tmp";
 /// A branch of that name may be left of another run.
 const MAX_BRANCH_SUFFIX: u32 = 100;
 
@@ -92,6 +102,13 @@ pub enum Before {
     Something,
 }
 
+/// Whether a repository knew of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Yes,
+    No,
+}
+
 /// What became of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
@@ -138,12 +155,15 @@ impl Worktrees {
         let path = self.scratch.join(&name);
         let shown = path.display().to_string();
         let branch = format!("tenon/{name}");
+        let named = format!("refs/heads/{branch}");
+        let on_branch = ["rev-parse", "--verify", "--quiet", &named];
         let start = match before {
             Before::Nothing => base.clone(),
             Before::Something if path.exists() => {
                 let path = path.canonicalize().map_err(|error| error.to_string())?;
                 let here = self.git(&path, &["rev-parse", "--show-toplevel"]).await?;
                 if Path::new(&here).canonicalize().is_ok_and(|here| here == path) {
+                    self.remove_half_written(&path).await?;
                     let base = self.common(&path, "HEAD", &base).await?;
                     return Ok(Worktree { of: self, top, path, base, branch });
                 }
@@ -151,23 +171,67 @@ impl Worktrees {
             }
             // It was put away, and the run was cut off before that was kept: what was changed is on the branch.
             Before::Something if path.parent().is_some_and(Path::exists) => {
-                let named = format!("refs/heads/{branch}");
-                self.git(&top, &["rev-parse", "--verify", "--quiet", &named]).await.unwrap_or(base.clone())
+                match self.git(&top, &on_branch).await {
+                    Ok(changed) => changed,
+                    // A copy that was put away is forgotten as well. This one is not.
+                    Err(_) if self.forget(&top, &path).await? == Known::Yes => return Err(GONE.to_owned()),
+                    Err(_) => base.clone(),
+                }
             }
-            Before::Something => return Err(GONE.to_owned()),
+            Before::Something => {
+                self.forget(&top, &path).await?;
+                return Err(GONE.to_owned());
+            }
         };
         if path.exists() {
             // Of a run that was cut off before anything was done in it.
-            self.git(&top, &["worktree", "remove", "--force", &shown]).await?;
+            self.on_copies(&top, &["worktree", "remove", "--force", &shown]).await?;
+        } else {
+            self.forget(&top, &path).await?;
         }
         DirBuilder::new().recursive(true).mode(PRIVATE).create(&self.scratch).map_err(|error| {
             format!("the folder `{}` for copies cannot be made: {error}", self.scratch.display())
         })?;
-        // By force, because a copy of that name may be known whose folder is gone.
-        self.git(&top, &["worktree", "add", "--force", "--detach", "--quiet", &shown, &start]).await?;
+        // The files come afterwards: many may be copied at a time.
+        self.on_copies(&top, &["worktree", "add", "--no-checkout", "--detach", "--quiet", &shown, &start])
+            .await?;
+        self.git(&path, &["reset", "--hard", "--quiet"]).await?;
         let path = path.canonicalize().map_err(|error| error.to_string())?;
         let base = self.common(&path, &start, &base).await?;
         Ok(Worktree { of: self, top, path, base, branch })
+    }
+
+    /// Makes the repository forget a copy whose folder is gone.
+    async fn forget(&self, top: &Path, copy: &Path) -> Result<Known, String> {
+        let common = self.git(top, &["rev-parse", "--path-format=absolute", "--git-common-dir"]).await?;
+        let _one_at_a_time = COPIES.lock().await;
+        Ok(match forget_gone(Path::new(&common), copy) {
+            0 => Known::No,
+            _ => Known::Yes,
+        })
+    }
+
+    async fn remove_half_written(&self, copy: &Path) -> Result<(), String> {
+        let left = ["ls-files", "-z", "--others", "--exclude-standard", "--", HALF_WRITTEN];
+        for name in self.git(copy, &left).await?.split_terminator('\0') {
+            // One that stays is committed with the rest.
+            let _ = std::fs::remove_file(copy.join(name));
+        }
+        Ok(())
+    }
+
+    /// The same as [`Self::git`], for what looks at all copies or changes which there are.
+    async fn on_copies(&self, folder: &Path, arguments: &[&str]) -> Result<String, String> {
+        let _one_at_a_time = COPIES.lock().await;
+        let mut result = self.git(folder, arguments).await;
+        for _ in 1..MAX_TRIES {
+            match &result {
+                Err(why) if why.contains(RECORDS_OF_COPIES) => tokio::time::sleep(TRY_AGAIN).await,
+                _ => break,
+            }
+            result = self.git(folder, arguments).await;
+        }
+        result
     }
 
     /// Where a step began: it may have committed something of its own, and the repository may have moved on.
@@ -229,7 +293,7 @@ impl Worktree<'_> {
             Ok(kept) => {
                 let shown = self.path.display().to_string();
                 // What cannot be removed lies in the scratch folder, which is the caller's to remove.
-                let _ = self.of.git(&self.top, &["worktree", "remove", "--force", &shown]).await;
+                let _ = self.of.on_copies(&self.top, &["worktree", "remove", "--force", &shown]).await;
                 kept
             }
             Err(why) => Kept::Folder { path: self.path.clone(), why },
@@ -256,7 +320,7 @@ impl Worktree<'_> {
         let mut refused = String::new();
         for n in 1..=MAX_BRANCH_SUFFIX {
             let name = if n == 1 { self.branch.clone() } else { format!("{}-{n}", self.branch) };
-            match self.of.git(&self.top, &["branch", &name, &head]).await {
+            match self.of.on_copies(&self.top, &["branch", &name, &head]).await {
                 Ok(_) => return Ok(Kept::Branch(name)),
                 Err(why) if why.contains("already exists") => refused = why,
                 Err(why) => return Err(why),
@@ -362,6 +426,72 @@ mod tests {
         let anew = given.add("r/b@1", Before::Nothing).await.unwrap();
         assert!(!anew.folder().join("file").exists());
         assert_eq!(anew.finish().await, Kept::Nothing);
+    }
+
+    async fn repository(home: &Path) -> Worktrees {
+        let given = worktrees(home, &home.join("scratch"));
+        given.git(home, &["init", "--quiet"]).await.unwrap();
+        std::fs::write(home.join(".gitignore"), "scratch\n").unwrap();
+        given.git(home, &["add", "--all"]).await.unwrap();
+        given.git(home, &["commit", "--quiet", "-m", "first"]).await.unwrap();
+        given
+    }
+
+    #[tokio::test]
+    async fn many_copies_are_made_and_put_away_at_a_time() {
+        let home = tempfile::tempdir().unwrap();
+        let given = Arc::new(repository(home.path()).await);
+        let mut all = tokio::task::JoinSet::new();
+        for n in 0..12 {
+            let given = Arc::clone(&given);
+            all.spawn(async move {
+                for round in 0..2 {
+                    let copy = given.add(&format!("r/s{n}@{round}"), Before::Nothing).await.unwrap();
+                    assert!(copy.folder().join(".gitignore").exists());
+                    std::fs::write(copy.folder().join("file"), "x").unwrap();
+                    assert_eq!(copy.finish().await, Kept::Branch(format!("tenon/r/s{n}@{round}")));
+                }
+            });
+        }
+        while let Some(one) = all.join_next().await {
+            one.unwrap();
+        }
+        let left = given.git(home.path(), &["worktree", "list"]).await.unwrap();
+        assert_eq!(left.lines().count(), 1, "{left}");
+    }
+
+    #[tokio::test]
+    async fn a_copy_that_was_taken_away_is_gone_and_forgotten() {
+        let home = tempfile::tempdir().unwrap();
+        let given = repository(home.path()).await;
+        for taken in ["scratch/r/a@1", "scratch/r", "scratch"] {
+            let cut_off = given.add("r/a@1", Before::Nothing).await.unwrap();
+            std::fs::write(cut_off.folder().join("file"), "half").unwrap();
+            drop(cut_off);
+            std::fs::remove_dir_all(home.path().join(taken)).unwrap();
+            assert_eq!(given.add("r/a@1", Before::Something).await.err().unwrap(), GONE, "{taken}");
+            let anew = given.add("r/a@1", Before::Nothing).await.unwrap();
+            let list = given.git(home.path(), &["worktree", "list"]).await.unwrap();
+            assert_eq!(list.lines().count(), 2, "{taken}: {list}");
+            assert_eq!(anew.finish().await, Kept::Nothing);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_half_written_is_not_committed() {
+        let home = tempfile::tempdir().unwrap();
+        let given = repository(home.path()).await;
+        let cut_off = given.add("r/a@1", Before::Nothing).await.unwrap();
+        let folder = cut_off.folder();
+        std::fs::create_dir(folder.join("sub")).unwrap();
+        for name in [".tenon-12-3.tmp", "sub/.tenon-12-4.tmp", "sub/file"] {
+            std::fs::write(folder.join(name), "half").unwrap();
+        }
+        drop(cut_off);
+        let again = given.add("r/a@1", Before::Something).await.unwrap();
+        let Kept::Branch(branch) = again.finish().await else { panic!("nothing kept") };
+        let files = given.git(home.path(), &["ls-tree", "-r", "--name-only", &branch]).await.unwrap();
+        assert_eq!(files, ".gitignore\nsub/file");
     }
 
     #[tokio::test]

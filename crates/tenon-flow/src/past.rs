@@ -22,7 +22,7 @@ use crate::retell::{Counts, Listener, retell};
 use crate::signal::{self, Signal};
 use crate::{
     Completion, Coordinated, JsonText, Notice, Pauses, Question, Resolution, Role, RunSpec, Segment, Spent,
-    StepErrorClass, StepKey, StepOutcome, StepRequest, WorkflowOutcome, WorkflowStatus, turn_rows,
+    StepError, StepErrorClass, StepKey, StepOutcome, StepRequest, WorkflowOutcome, WorkflowStatus, turn_rows,
 };
 
 /// What happened before.
@@ -345,7 +345,7 @@ impl Past {
                 self.resting.extend(places_around(&key));
             }
             let own_doing = match &completion.outcome {
-                StepOutcome::Failed { error, .. } => is_own_doing(error.class),
+                StepOutcome::Failed { error, .. } => is_own_doing(error),
                 _ => false,
             };
             // A question is asked anew, with all the time it has.
@@ -508,9 +508,11 @@ fn is_tried_again(segments: &[Segment], latest: &HashMap<Vec<Segment>, u32>) -> 
 }
 
 /// Failures that the same turns would only lead to again.
-fn is_own_doing(class: StepErrorClass) -> bool {
-    !matches!(
-        class,
+fn is_own_doing(error: &StepError) -> bool {
+    // A server that failed, and may not the next time.
+    let is_passing = error.class == StepErrorClass::Protocol && error.retryable == Some(true);
+    let is_elsewhere = matches!(
+        error.class,
         StepErrorClass::Auth
             | StepErrorClass::Budget
             | StepErrorClass::RateLimited
@@ -518,7 +520,8 @@ fn is_own_doing(class: StepErrorClass) -> bool {
             | StepErrorClass::Network
             | StepErrorClass::Interrupted
             | StepErrorClass::Timeout
-    )
+    );
+    !is_passing && !is_elsewhere
 }
 
 fn read<'a, T: Deserialize<'a>>(payload: &'a str) -> Result<T, String> {

@@ -375,8 +375,7 @@ impl Post {
     /// The run is over, and what was not read is dropped.
     pub(crate) async fn end(&self, reason: DropReason, dropped: Dropped) {
         self.state().over = Some((reason, dropped));
-        let deadline = Instant::now() + HOLD;
-        self.wait_until(deadline, |state| state.boxes.values().all(|slot| slot.arriving == 0)).await;
+        self.all_arrived().await;
         {
             let mut state = self.state();
             for reader in state.boxes.keys().cloned().collect::<Vec<_>>() {
@@ -387,6 +386,17 @@ impl Post {
             }
         }
         self.write_rest().await;
+    }
+
+    /// The run waits for somebody: everything is kept.
+    pub(crate) async fn rest(&self) {
+        self.all_arrived().await;
+        self.write_rest().await;
+    }
+
+    async fn all_arrived(&self) {
+        let deadline = Instant::now() + HOLD;
+        self.wait_until(deadline, |state| state.boxes.values().all(|slot| slot.arriving == 0)).await;
     }
 
     fn drop_unread(&self, state: &mut State, reader: &Address, reason: DropReason, dropped: Dropped) {

@@ -119,9 +119,9 @@ impl Shared {
     pub(crate) async fn end(&self, status: WorkflowStatus) {
         let (reason, dropped) = match status {
             WorkflowStatus::Completed => (DropReason::TargetTerminal, Dropped::ForGood),
-            WorkflowStatus::Cancelled | WorkflowStatus::Suspended => {
-                (DropReason::WorkflowCancelled, Dropped::UntilResumed)
-            }
+            WorkflowStatus::Cancelled => (DropReason::WorkflowCancelled, Dropped::UntilResumed),
+            // What was not read waits, as the run does.
+            WorkflowStatus::Suspended => return self.post.rest().await,
             _ => (DropReason::TargetTerminal, Dropped::UntilResumed),
         };
         self.post.end(reason, dropped).await;

@@ -284,3 +284,36 @@ fn a_budget_that_is_too_small_for_every_item_is_told_once() {
 fn call_id(said: &str) -> String {
     format!("c{}", said.matches("send_message").count())
 }
+
+/// A server that fails is nobody's doing: the conversation goes on.
+#[test]
+fn a_step_that_a_server_failed_goes_on() {
+    let place = place(CHAIN);
+    let server = Server::start([
+        at("Do a.").call("x", "list_directory", json!({"path": "."})),
+        at("Do a.").status(500).json(json!({"error": {"message": "oops"}})),
+    ]);
+    run_in(&place, &server, &["run", "flow.yaml", "--run-id", "r1"]).run().assert_code(1);
+    let server = Server::start([at("Do a.").text("A."), at("Do b.").text("B."), at("Do c.").text("C.")]);
+    let run = run_in(&place, &server, &["resume", "r1"]).run();
+    assert_eq!(run.assert_code(0).stdout, "C.\n", "{run}");
+    assert!(server.request(0).body["messages"].to_string().contains("list_directory"), "asked anew");
+}
+
+#[test]
+fn what_waits_beside_a_question_is_not_called_dropped() {
+    let place = place(
+        "name: n\nsteps:\n  - { id: a, instructions: Do a. }\n  - { id: gate, approve: Go?, dependsOn: [a] }\n  - { id: z, instructions: Do z., dependsOn: [gate] }\n",
+    );
+    let server = Server::start([
+        at("Do a.").call("m", "send_message", json!({"to": "z", "text": "Mind the gap."})),
+        at("Do a.").text("A."),
+    ]);
+    let run = run_in(&place, &server, &["run", "flow.yaml", "--run-id", "r1", "-o", "stream-json"]).run();
+    assert!(run.assert_code(42).stdout.contains("message_sent"), "{run}");
+    assert!(!run.stdout.contains("message_dropped"), "{run}");
+    let server = Server::start([at("Do z.").text("Z.")]);
+    let run = run_in(&place, &server, &["approve", "r1", "gate", "--resume"]).run();
+    assert_eq!(run.assert_code(0).stdout, "Z.\n", "{run}");
+    assert!(server.request(0).body["messages"].to_string().contains("Mind the gap."));
+}

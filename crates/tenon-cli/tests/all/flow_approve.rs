@@ -191,7 +191,7 @@ fn an_answer_can_go_on_with_the_run() {
     assert!(run.stderr.starts_with("approved by ") && run.stderr.contains(": gate of r1\n"), "{run}");
     assert!(!run.stderr.contains("hint: to go on"), "{run}");
     // To say so once more is to go on once more, with what is there.
-    let again = run_in(&place, &Server::start([]), &["approve", "r1", "gate", "--resume"]).run();
+    let again = run_in(&place, &Server::start([]), &["approve", "--resume", "r1", "gate"]).run();
     assert_eq!(again.assert_code(0).stdout, "Shipped.\n", "{again}");
     let denied = run_in(&place, &Server::start([]), &["approve", "r1", "gate", "--deny", "--resume"]).run();
     assert_eq!(denied.assert_code(42).stdout, "", "{denied}");
