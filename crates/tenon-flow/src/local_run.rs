@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::approval_wait::{Busy, Desk, Waiting};
-use crate::earlier::{Place, place_of};
+use crate::earlier::{Place, place_of, places_around};
 use crate::interpreter::includes::{as_step, included};
 use crate::load::LoadedWorkflow;
 use crate::paid::{add_to_steps, total};
@@ -99,7 +99,7 @@ struct LocalRun {
     /// What is to be started when the present begins: until then it is not known whether it may.
     unstarted: Vec<(StepKey, StepRequest)>,
     /// Steps that have started: told before anything else of them happens now, and not at all if nothing does.
-    begun: Vec<Started>,
+    begun: Vec<BegunStep>,
     /// Of these, what had ended before, and is about to be told so.
     recalled: HashSet<Place>,
     /// Steps that were told to have started, and are to be told to have ended.
@@ -109,6 +109,12 @@ struct LocalRun {
     cancels: BTreeMap<StepKey, Cancel>,
     cancel: Cancel,
     told: Told,
+}
+
+/// A step that has started, and what inside it is not run: told after its start, or before its end where that is told again.
+struct BegunStep {
+    started: Started,
+    left_out: Vec<Notice>,
 }
 
 /// Whether what the interpreter says follows from something that happened before the run was cut off.
@@ -205,11 +211,12 @@ impl LocalRun {
     fn tell_begun(&mut self) {
         let (unsaid, said) = std::mem::take(&mut self.begun)
             .into_iter()
-            .partition(|started| self.recalled.contains(&place_of(&started.key)));
+            .partition(|begun| self.recalled.contains(&place_of(&begun.started.key)));
         self.begun = unsaid;
-        for started in said {
+        for BegunStep { started, left_out } in said {
             self.running.insert(place_of(&started.key));
             self.shared.runner.tell(Notice::Started(started));
+            left_out.into_iter().for_each(|notice| self.shared.runner.tell(notice));
         }
     }
 
@@ -410,17 +417,30 @@ impl DurableRun for LocalRun {
             other => other,
         };
         match (notice, self.time) {
-            (Notice::Started(started), _) => self.begun.push(started),
+            (Notice::Started(started), _) => {
+                self.begun.push(BegunStep { started, left_out: Vec::new() });
+            }
             (Notice::Ended { key, agent, record }, Time::Before) => {
                 let place = place_of(&key);
-                self.begun.retain(|started| place_of(&started.key) != place);
+                let is_it = |begun: &mut BegunStep| place_of(&begun.started.key) == place;
+                for BegunStep { left_out, .. } in self.begun.extract_if(.., is_it) {
+                    left_out.into_iter().for_each(|notice| self.shared.runner.tell(notice));
+                }
                 let was_told = self.running.remove(&place);
                 self.shared.runner.tell(match was_told {
                     true => Notice::Ended { key, agent, record },
                     false => Notice::Restored { key, agent, record },
                 });
             }
-            (notice @ Notice::NotRun { .. }, _) => self.shared.runner.tell(notice),
+            (Notice::NotRun { key, agent, why, condition, record }, _) => {
+                let around = places_around(&key);
+                let is_around = |begun: &&mut BegunStep| around.contains(&place_of(&begun.started.key));
+                let notice = Notice::NotRun { key, agent, why, condition, record };
+                match self.begun.iter_mut().rev().find(is_around) {
+                    Some(begun) => begun.left_out.push(notice),
+                    None => self.shared.runner.tell(notice),
+                }
+            }
             (notice, Time::Now) => {
                 self.tell_begun();
                 if let Notice::Ended { key, .. } = &notice {

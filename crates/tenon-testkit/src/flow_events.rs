@@ -1,5 +1,6 @@
 //! Are the events of a workflow run a story that can be true? Every step that starts ends once, one that had ended before does
-//! not start unless it is really tried again, agents work only in steps that have started, and numbers go on without a gap.
+//! not start unless it is really tried again, agents work only in steps that have started, nothing happens in a loop or an include
+//! before it has started, and numbers go on without a gap.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +32,10 @@ fn check(events: &[Value]) -> Result<(), String> {
     let mut open = BTreeSet::new();
     let mut restored: BTreeMap<&str, &str> = BTreeMap::new();
     let mut failed = BTreeSet::new();
+    // What had ended before is told again from the inside out.
+    let is_restored = |event: &&Value| name(event) == "step_restored";
+    let over_before: BTreeSet<&str> =
+        events.iter().filter(is_restored).filter_map(|event| event["step_id"].as_str()).collect();
     for (position, event) in events.iter().enumerate() {
         let told = shown(event);
         if event["seq"].as_u64() != Some(position as u64 + 1) {
@@ -39,6 +44,16 @@ fn check(events: &[Value]) -> Result<(), String> {
         let step = event["step_id"].as_str().unwrap_or_default();
         if event["data"]["status"].as_str().is_some_and(|status| status != "completed") {
             failed.insert(step);
+        }
+        let unstarted = containers(step).into_iter().find(|around| !open.contains(around.as_str()));
+        match (name(event), &unstarted) {
+            ("step_start" | "step_end" | "step_progress" | "agent_turn" | "tool_call", Some(around)) => {
+                return Err(format!("`{around}` around it is not under way: {told}"));
+            }
+            ("step_skipped", Some(around)) if !over_before.contains(around.as_str()) => {
+                return Err(format!("`{around}` around it is not under way: {told}"));
+            }
+            _ => {}
         }
         match name(event) {
             "step_start" => {
@@ -77,6 +92,23 @@ fn check(events: &[Value]) -> Result<(), String> {
         Some(step) if last["data"]["status"] != "suspended" => Err(format!("`{step}` has no end")),
         _ => Ok(()),
     }
+}
+
+/// The loops and includes that a step is inside of: `a` and `a.b` of `a.b[3].c`, `a` of `a.2` and of `a.2.c`.
+fn containers(step: &str) -> Vec<String> {
+    let parts: Vec<&str> = step.split('.').collect();
+    let is_round = |part: &str| part.chars().all(|c| c.is_ascii_digit());
+    let mut around: Vec<String> = (1..=parts.len())
+        .filter(|upto| !is_round(parts[upto - 1]))
+        .map(|upto| {
+            let id = parts[..upto].join(".");
+            id.strip_suffix(']')
+                .and_then(|id| id.rsplit_once('['))
+                .map_or(id.clone(), |(id, _)| id.to_owned())
+        })
+        .collect();
+    around.retain(|id| id != step);
+    around
 }
 
 /// Whether something failed beside it, or around it: then what is around it is tried again as a whole.

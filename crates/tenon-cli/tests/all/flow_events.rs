@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use tenon_testkit::{Server, Value, json, reply};
+use tenon_testkit::{Server, Value, assert_flow_events, json, reply};
 
 use super::flow_run::{at, flow};
 use super::tenon;
@@ -160,6 +160,36 @@ steps:
     let last = events.last().unwrap();
     assert_eq!(last["data"]["status"], "partial");
     assert_eq!(last["data"]["steps"]["after"]["error"]["class"], "auth");
+}
+
+#[test]
+fn what_happens_inside_a_loop_is_told_after_its_start() {
+    let skipped = "{ id: i0, condition: 'CONDITION', instructions: I. }";
+    let table = [
+        ("loop: { maxIterations: 2, steps: [SKIPPED, { id: i1, instructions: I. }] }", "iteration > 0", 0),
+        ("loop: { maxIterations: 2, steps: [SKIPPED] }", "iteration > 0", 0),
+        ("loop: { forEach: [1, 2], steps: [SKIPPED, { id: i1, instructions: I. }] }", "item > 1", 0),
+        (
+            "loop: { forEach: [1, 2], steps: [SKIPPED, { id: i1, dependsOn: [i0], instructions: I. }] }",
+            "item > 1",
+            0,
+        ),
+        ("include: inner.yaml", "false", 0),
+        // What decides whether it starts cannot be evaluated.
+        ("loop: { forEach: [1, 2], steps: [SKIPPED] }", "1 / (item - 1) > 0", 1),
+    ];
+    for (step, condition, code) in table {
+        let skipped = skipped.replace("CONDITION", condition);
+        let document = format!("name: n\nsteps:\n  - {{ id: l, {} }}\n", step.replace("SKIPPED", &skipped));
+        let inner = format!("name: inner\nsteps:\n  - {skipped}\n  - {{ id: i1, instructions: I. }}\n");
+        let server = Server::start([reply().text("Done.").forever()]);
+        let run = flow(&server, &document).file("inner.yaml", &inner).args(["-o", "stream-json"]).run();
+        let events = events(run.assert_code(code));
+        assert_flow_events(&events);
+        let wanted = if code == 0 { "step_skipped" } else { "step_end" };
+        let is_it = |event: &&Value| event["type"] == wanted && event["step_id"] != "l";
+        assert!(events.iter().any(|event| is_it(&event)), "{step}: {run}");
+    }
 }
 
 #[test]
