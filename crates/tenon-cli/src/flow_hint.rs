@@ -88,7 +88,8 @@ fn is_dead_end(outcome: &WorkflowOutcome) -> bool {
     let mut errors = failed.map(|(_, record)| record.error.as_ref()).peekable();
     let is_final = |error: Option<&StepError>| {
         error.is_some_and(|error| match error.class {
-            StepErrorClass::LoopExhausted | StepErrorClass::Expression => true,
+            // A step fails for want of a budget where that is the budget of a document that it includes.
+            StepErrorClass::LoopExhausted | StepErrorClass::Expression | StepErrorClass::Budget => true,
             StepErrorClass::Denied => error.hint.as_deref() == Some(ANSWER_STANDS),
             _ => false,
         })

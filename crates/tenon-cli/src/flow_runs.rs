@@ -266,7 +266,7 @@ fn not_run(why: &NotRun) -> String {
         NotRun::MissingData(_) => "its condition asks for something that no step left behind".to_owned(),
         NotRun::DependencyFailed(step) => format!("the step `{step}`, which it depends on, failed"),
         NotRun::RunEnded => "the run ended first".to_owned(),
-        NotRun::BudgetExceeded => "not started: the budget of the run is used up".to_owned(),
+        NotRun::BudgetExceeded => "not started: the budget is used up".to_owned(),
     }
 }
 

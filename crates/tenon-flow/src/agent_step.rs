@@ -303,7 +303,7 @@ impl StepRunner for AgentSteps {
     }
 
     fn inside(&self, workflow: &LoadedWorkflow, paid: &Spent) -> Option<Arc<dyn StepRunner>> {
-        let budget = run_budget::counted(workflow, paid, &self.parts.template.budget)?;
+        let budget = run_budget::of_included(workflow, paid, &self.parts.template.budget)?;
         let mut steps = self.clone();
         steps.parts.template.budget = budget;
         Some(Arc::new(steps))

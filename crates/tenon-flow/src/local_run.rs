@@ -174,7 +174,7 @@ impl LocalRun {
         let lasting = |completion: &&Completion| match &completion.outcome {
             StepOutcome::Cancelled(_) => !is_ending,
             // Of the run: with more to spend, the step goes on.
-            StepOutcome::Failed { error, .. } => error.class != StepErrorClass::Budget,
+            StepOutcome::Failed { error, .. } => !error.is_of_everybody(),
             StepOutcome::Completed(_) | StepOutcome::Elapsed => true,
         };
         let lasting: Vec<Completion> =

@@ -221,6 +221,12 @@ impl StepError {
         self.hint = Some(hint.into());
         self
     }
+
+    /// Whether nobody around may spend any more either. An included document that has used up a budget of its own says that
+    /// trying again is of no use, and has failed.
+    pub(crate) fn is_of_everybody(&self) -> bool {
+        self.class == StepErrorClass::Budget && self.retryable != Some(false)
+    }
 }
 
 /// What kind of failure it was: the classes of a single run, and those that only a workflow knows.

@@ -103,7 +103,7 @@ fn skip_reason(why: &NotRun) -> (SkipReason, String) {
         }
         NotRun::RunEnded => (SkipReason::RunEnded, "the run ended first".to_owned()),
         NotRun::BudgetExceeded => {
-            (SkipReason::BudgetExceeded, "not started: the budget of the run is used up".to_owned())
+            (SkipReason::BudgetExceeded, "not started: the budget is used up".to_owned())
         }
     }
 }

@@ -224,21 +224,67 @@ fn helpers_and_the_coordinator_take_turns_of_the_run() {
     assert_eq!(server.requests().len(), 2, "{run}");
 }
 
-/// An included workflow has its own, within those of the run.
+/// An included workflow has its own, within those of the run. What it has used up is nobody else's.
 #[test]
 fn an_included_workflow_keeps_its_own_budget() {
     let inner = |budget: &str| format!("{INNER}budget: {{ {budget} }}\n");
     for (outer, own, requests, said) in [
-        ("", "maxTurns: 3", 3, "3 of its 3 model turns"),
-        ("budget: { maxTurns: 9 }\n", "maxTokens: 50", 3, "60 of the 50 tokens"),
-        ("budget: { maxTurns: 2 }\n", "maxTurns: 3", 2, "2 of its 2 model turns"),
+        ("", "maxTurns: 3", 3, "`inner.yaml` has used 3 of its 3 model turns"),
+        ("budget: { maxTurns: 9 }\n", "maxTokens: 50", 3, "`inner.yaml` has used 60 of the 50 tokens"),
     ] {
         let server = Server::start(restless());
-        let document = format!("name: n\n{outer}steps:\n  - {{ id: a, include: inner.yaml }}\n");
-        let run = run(&server, &document).file("inner.yaml", inner(own)).run();
-        let (message, _) = error(&run.assert_code(55).json());
-        assert!(message.contains(said), "{message}");
+        let steps = "steps:\n  - { id: a, include: inner.yaml, retries: 2 }\n";
+        let run = run(&server, &format!("name: n\n{outer}{steps}")).file("inner.yaml", inner(own)).run();
+        let report = run.assert_code(1).json();
+        let step = &report["steps"]["a"];
+        assert_eq!((&report["status"], &step["status"]), (&json!("failed"), &json!("failed")), "{run}");
+        let message = step["error"]["message"].as_str().unwrap();
+        assert!(step["error"]["class"] == "budget" && message.contains(said), "{run}");
+        let field = own.split(':').next().unwrap();
+        assert_eq!(step["error"]["hint"], format!("raise `budget.{field}` of `inner.yaml`"), "{run}");
         assert_eq!(server.requests().len(), requests, "{run}");
+        assert!(
+            run.stderr.contains("change the document") && run.stderr.contains("--accept-changes"),
+            "{run}"
+        );
+    }
+    let server = Server::start(restless());
+    let document = "name: n\nbudget: { maxTurns: 2 }\nsteps:\n  - { id: a, include: inner.yaml }\n";
+    let run = run(&server, document).file("inner.yaml", inner("maxTurns: 3")).run();
+    let (message, hint) = error(&run.assert_code(55).json());
+    assert!(message.contains("the run has used 2 of its 2 model turns"), "{message}");
+    assert_eq!((server.requests().len(), hint.as_str()), (2, "raise `budget.maxTurns` of the document"));
+}
+
+#[test]
+fn what_is_beside_an_include_without_a_budget_goes_on() {
+    let chain = |budget: &str| {
+        format!(
+            "name: inner\nbudget: {{ {budget} }}\nsteps:\n  - {{ id: x, instructions: Do x. }}\n  - {{ id: y, dependsOn: [x], instructions: Do y. }}\n  - {{ id: z, dependsOn: [y], instructions: Do z. }}\n"
+        )
+    };
+    for include in [
+        "include: inner.yaml",
+        "loop: { forEach: [1], steps: [{ id: i, include: inner.yaml }] }",
+        "loop: { maxIterations: 1, steps: [{ id: i, include: inner.yaml }] }",
+    ] {
+        let server = Server::start([reply().text("done").usage(10, 10).forever()]);
+        let document = format!(
+            "name: n\nsteps:\n  - {{ id: inc, {include} }}\n  - {{ id: slow, instructions: Do slow. }}\n  - {{ id: last, dependsOn: [slow], instructions: Do last. }}\n  - {{ id: after, dependsOn: [inc], instructions: Do after. }}\n"
+        );
+        let run = run(&server, &document).file("inner.yaml", chain("maxTurns: 2")).run();
+        let report = run.assert_code(1).json();
+        assert_eq!(report["status"], "partial", "{include}: {run}");
+        for (id, status) in
+            [("inc", "failed"), ("slow", "completed"), ("last", "completed"), ("after", "cancelled")]
+        {
+            assert_eq!(report["steps"][id]["status"], status, "{include}, {id}: {run}");
+        }
+        let error = &report["steps"]["inc"]["error"];
+        let message = error["message"].as_str().unwrap();
+        assert_eq!(error["class"], "budget", "{run}");
+        assert!(message.contains("`inner.yaml` has used 2 of its 2 model turns"), "{run}");
+        assert!(!message.contains("the run has"), "{run}");
     }
 }
 

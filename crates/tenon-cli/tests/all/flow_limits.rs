@@ -199,7 +199,7 @@ fn every_budget_ends_a_run_in_the_same_shape() {
         assert_eq!(["a", "b", "c"].map(status), [first, "cancelled", "cancelled"], "{run}");
         for id in ["b", "c"] {
             let error = &report["steps"][id]["error"];
-            let message = "not started: the budget of the run is used up";
+            let message = "not started: the budget is used up";
             assert_eq!((&error["class"], &error["message"]), (&json!("budget"), &json!(message)), "{run}");
             assert!(run.stderr.contains(&format!("step {id}: cancelled ({message})\n")), "{run}");
         }

@@ -113,7 +113,7 @@ impl Attempts {
                 Some(self.end(StepStatus::Cancelled, output, None, asks))
             }
             // It did not fail: nobody may spend any more.
-            StepOutcome::Failed { error, output } if error.class == StepErrorClass::Budget => {
+            StepOutcome::Failed { error, output } if error.is_of_everybody() => {
                 Some(self.end(StepStatus::Cancelled, output, Some(error), asks))
             }
             StepOutcome::Failed { error, output } => match decide(&error, self.attempt, self.retries) {

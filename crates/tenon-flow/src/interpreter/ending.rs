@@ -17,7 +17,7 @@ use super::includes::own_result;
 use super::schedule::Graph;
 use super::{MoneyLimit, RunSpec, WallTime};
 use crate::cel::CelError;
-use crate::run_budget::{TOKENS, TURNS};
+use crate::run_budget::{TOKENS, TURNS, is_of_included};
 use crate::{
     Answer, JsonText, Spent, StepError, StepErrorClass, StepRecord, StepStatus, WorkflowOutcome,
     WorkflowStatus,
@@ -94,7 +94,9 @@ pub(crate) fn outcome(
             let error = timed_out(TimeLimit::new(time, SetBy::WorkflowTimeout));
             (by_steps, Some(StepError { message: format!("the workflow was {}", error.message), ..error }))
         }
-        Some(StopReason::Budget(error)) => (WorkflowStatus::BudgetExceeded, Some(error.clone())),
+        Some(StopReason::Budget(error)) => {
+            (WorkflowStatus::BudgetExceeded, Some(whose_budget(spec, &spent, error)))
+        }
     };
     let (status, answer, error) = match status {
         WorkflowStatus::Completed => match answer(spec, graph) {
@@ -174,6 +176,27 @@ fn answer(spec: &RunSpec, graph: &Graph) -> Result<Option<Answer>, StepError> {
         })
         .collect();
     Ok(Some(Answer::Sinks(JsonText::from_text(format!("{{{}}}", members.join(","))))))
+}
+
+/// An included workflow that has used up what its own document allows says so by its name, and that more of the same is of no
+/// use: whatever is around it may go on.
+fn whose_budget(spec: &RunSpec, spent: &Spent, error: &StepError) -> StepError {
+    let budget = &spec.workflow.workflow.budget;
+    let counts = budget.max_turns.is_some() || budget.max_tokens.is_some();
+    let own = used_up(spec, spent).or_else(|| (counts && is_of_included(error)).then(|| error.clone()));
+    let (Some(own), Some(_)) = (own, &spec.included) else { return error.clone() };
+    let name = spec.workflow.file.file_name().unwrap_or(spec.workflow.file.as_os_str()).to_string_lossy();
+    let (of_it, it_has) = (format!("of `{name}`"), format!("`{name}` has used"));
+    let named = |text: String| {
+        let text = text.replace("of the included document", &of_it).replace("of the document", &of_it);
+        text.replacen("the run has used", &it_has, 1)
+    };
+    StepError {
+        message: named(own.message),
+        hint: own.hint.map(named),
+        retryable: Some(false),
+        ..StepError::new(StepErrorClass::Budget, "")
+    }
 }
 
 /// Whether a run has used what it may, with work left to do.

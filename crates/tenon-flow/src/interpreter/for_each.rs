@@ -165,7 +165,7 @@ impl ForEach {
         let failure = failure(&self.at.step.get().id, &items);
         let (status, error) = match (late, failure) {
             (Some(late), _) => (StepStatus::Failed, Some(late)),
-            (None, Some(failure)) if failure.class == StepErrorClass::Budget => {
+            (None, Some(failure)) if items.iter().any(ItemState::was_refused) => {
                 (StepStatus::Cancelled, Some(failure))
             }
             (None, Some(failure)) => (StepStatus::Failed, Some(failure)),
@@ -180,6 +180,15 @@ impl ForEach {
 impl ItemState {
     fn completed(&self) -> bool {
         self.ended.as_ref().is_some_and(|ended| ended.status == StepStatus::Completed)
+    }
+
+    /// Nobody around may spend any more either.
+    fn was_refused(&self) -> bool {
+        self.ended.as_ref().is_some_and(|ended| {
+            let error = ended.error.as_ref();
+            ended.status == StepStatus::Cancelled
+                && error.is_some_and(|error| error.class == StepErrorClass::Budget)
+        })
     }
 }
 
@@ -258,7 +267,7 @@ fn failure(id: &str, items: &[ItemState]) -> Option<StepError> {
     let (_, first) = failed.first()?;
     let same = failed.iter().all(|(_, error)| error.class == first.class);
     // That there is no money left is true of the whole run, whatever else went wrong.
-    let broke = failed.iter().any(|(_, error)| error.class == StepErrorClass::Budget);
+    let broke = items.iter().any(ItemState::was_refused);
     let class = match (broke, same) {
         (true, _) => StepErrorClass::Budget,
         (false, true) => first.class,

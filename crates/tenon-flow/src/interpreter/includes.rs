@@ -101,7 +101,12 @@ pub fn as_step(step_id: &str, outcome: &WorkflowOutcome) -> StepOutcome {
             let error = outcome.error.clone().unwrap_or_else(|| {
                 StepError::new(StepErrorClass::Include, "the included workflow did not complete")
             });
-            let error = together(error, outcome.steps.iter().filter_map(|(_, record)| record.error.as_ref()));
+            let inside = outcome.steps.iter().filter_map(|(_, record)| record.error.as_ref());
+            // Whose budget it was that ended the workflow, its error says.
+            let error = match outcome.status {
+                WorkflowStatus::BudgetExceeded => error,
+                _ => together(error, inside),
+            };
             StepOutcome::Failed { error, output }
         }
     }

@@ -130,7 +130,9 @@ impl Graph {
     /// Whether a step did not get what it asked for, because the budget is used up.
     pub(crate) fn was_refused(&self) -> bool {
         let is_budget = |error: &StepError| error.class == StepErrorClass::Budget;
-        self.records().any(|(_, record)| record.error.as_ref().is_some_and(is_budget))
+        self.records().any(|(_, record)| {
+            record.status == StepStatus::Cancelled && record.error.as_ref().is_some_and(is_budget)
+        })
     }
 
     /// The records of all steps that are over, in the document's order.
@@ -477,7 +479,9 @@ impl Graph {
         if ended.status == StepStatus::Cancelled && asks.why_not_run() == NotRun::BudgetExceeded {
             ended.error.get_or_insert_with(|| no_budget("stopped"));
         }
-        if let Some(error) = ended.error.as_ref().filter(|error| error.class == StepErrorClass::Budget) {
+        // One that failed has used up what only a document inside it may use.
+        let is_refused = |error: &&StepError| error.class == StepErrorClass::Budget && !failed;
+        if let Some(error) = ended.error.as_ref().filter(is_refused) {
             asks.exhausted.get_or_insert_with(|| error.clone());
         }
         let record = ended.into_record(took);
@@ -527,9 +531,9 @@ fn with_own(upstream: &[Upstream], outer: &[Upstream]) -> Vec<Upstream> {
     upstream.iter().chain(outer.iter().filter(|it| !is_hidden(it))).cloned().collect()
 }
 
-/// What is said of each step that a budget keeps from being done; the run says which budget it is.
+/// What is said of each step that a budget keeps from being done; the run, or the include, says which budget it is.
 fn no_budget(what: &str) -> StepError {
-    StepError::new(StepErrorClass::Budget, format!("{what}: the budget of the run is used up"))
+    StepError::new(StepErrorClass::Budget, format!("{what}: the budget is used up"))
 }
 
 fn agent_of(step: &LoadedStep) -> Option<String> {

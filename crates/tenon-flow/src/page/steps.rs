@@ -172,6 +172,6 @@ fn not_run(why: &NotRun) -> String {
         NotRun::MissingData(_) => "Its condition asks for something that no step left behind.".to_owned(),
         NotRun::DependencyFailed(step) => format!("The step {}, which it depends on, failed.", text(step)),
         NotRun::RunEnded => "The run ended first.".to_owned(),
-        NotRun::BudgetExceeded => "It was not started: the budget of the run is used up.".to_owned(),
+        NotRun::BudgetExceeded => "It was not started: the budget is used up.".to_owned(),
     }
 }

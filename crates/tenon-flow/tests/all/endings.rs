@@ -269,7 +269,7 @@ fn a_budget_ends_every_step_in_the_same_shape() {
             let error = record.error.as_ref().map(|error| (error.class, error.message.as_str()));
             (record.status.name(), record.not_run.clone(), error)
         };
-        let (class, used_up) = (StepErrorClass::Budget, "the budget of the run is used up");
+        let (class, used_up) = (StepErrorClass::Budget, "the budget is used up");
         let (stopped, not_started) = (format!("stopped: {used_up}"), format!("not started: {used_up}"));
         assert_eq!(of("b"), ("cancelled", None, Some((class, stopped.as_str()))), "{budget}");
         for id in ["c", "d"] {
