@@ -96,6 +96,12 @@ impl Scope {
         self.steps.insert(id.into(), record);
     }
 
+    /// Without steps of these names: others of the same name are meant from here on.
+    pub fn without_steps<'a>(mut self, ids: impl IntoIterator<Item = &'a str>) -> Scope {
+        ids.into_iter().for_each(|id| drop(self.steps.remove(id)));
+        self
+    }
+
     /// The bare `content`, `result` and `status`.
     pub fn with_last(mut self, record: Arc<StepView>) -> Scope {
         self.last = Some(record);

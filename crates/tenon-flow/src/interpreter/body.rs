@@ -136,7 +136,7 @@ impl Body {
             Some((_, list)) => {
                 let outer = if at.upstream.is_empty() { &at.outer } else { &at.upstream };
                 let around = Around {
-                    scope,
+                    scope: scope.without_steps(list.steps().iter().map(|step| step.id.as_str())),
                     outer: outer.clone(),
                     outer_for: OuterFor::Everyone,
                     item: item.cloned(),

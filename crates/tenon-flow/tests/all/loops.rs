@@ -52,6 +52,22 @@ fn until_sees_the_iteration_and_all_steps() {
     }
 }
 
+/// Whether it is over or not: inside, a name that is there twice is the inner step's.
+#[test]
+fn an_inner_step_hides_an_outer_one_of_its_name() {
+    let workflow = document(
+        "name: w\nsteps:\n  - {id: a}\n  - id: l\n    dependsOn: [a]\n    loop:\n      forEach: [x]\n      steps:\n        - {id: first, condition: has(steps.a)}\n        - {id: a, dependsOn: [first]}\n        - {id: last, dependsOn: [a], instructions: '${{ steps.a.content }}'}\n",
+    );
+    let mut told = Vec::new();
+    let (outcome, sim) = Sim::new(workflow).run(&mut |key, request| {
+        told.push(request.instructions.clone());
+        said(&key.step_id())
+    });
+    assert_eq!(outcome.status, WorkflowStatus::Completed);
+    assert_eq!(sim.started, ["run/a@1", "run/l[0]/a@1", "run/l[0]/last@1"]);
+    assert_eq!(told[2], "l[0].a");
+}
+
 #[test]
 fn until_may_name_a_loop_that_is_one_step() {
     for until in
