@@ -234,7 +234,10 @@ impl Cut {
     }
 
     async fn row(&self, kind: RowKind) {
-        let counts = self.only.is_none_or(|only| only == kind);
+        self.row_that(self.only.is_none_or(|only| only == kind)).await;
+    }
+
+    async fn row_that(&self, counts: bool) {
         let next = |left: usize| left.checked_sub(1);
         if counts && self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).is_err() {
             self.is_out.store(true, Ordering::SeqCst);
@@ -331,8 +334,13 @@ struct CutTurns {
 impl TurnJournal for CutTurns {
     fn write(&self, record: TurnRecord) -> BoxFut<'_, std::io::Result<()>> {
         Box::pin(async move {
-            if let Some(kind) = kind_of(&record) {
-                self.cut.row(kind).await;
+            match (kind_of(&record), &record) {
+                // Nothing happens when a result is handed in that could be unknown.
+                (Some(_), TurnRecord::ToolFinished { result, .. }) if result.name == "submit_result" => {
+                    self.cut.row_that(self.cut.only.is_none()).await;
+                }
+                (Some(kind), _) => self.cut.row(kind).await,
+                (None, _) => {}
             }
             self.inner.write(record).await
         })
