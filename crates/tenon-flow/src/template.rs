@@ -103,11 +103,16 @@ impl Template {
         Ok(text)
     }
 
-    /// The same, each expression knowing where it stands: `place` is told its offset.
-    pub(crate) fn standing_in(self, place: impl Fn(usize) -> String) -> Template {
+    /// The same, each expression knowing where it stands; the places are in the order of [`Template::expressions`].
+    pub(crate) fn standing_in(self, places: impl IntoIterator<Item = String>) -> Template {
+        let mut places = places.into_iter();
         let pieces = self.pieces.into_iter().map(|piece| match piece {
             Piece::Expression { expression, offset } => {
-                Piece::Expression { expression: expression.standing_in(&place(offset)), offset }
+                let expression = match places.next() {
+                    Some(place) => expression.standing_in(&place),
+                    None => expression,
+                };
+                Piece::Expression { expression, offset }
             }
             text @ Piece::Text(_) => text,
         });

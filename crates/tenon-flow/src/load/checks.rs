@@ -1,8 +1,8 @@
 //! The checks of one document at load, and what they make of it. Its steps are in `load/steps.rs`, what it includes in
 //! `load/included.rs`, its expressions in `load/expressions.rs`.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,7 +11,7 @@ use tenon_contract::{Schema, SchemaError};
 use super::expressions::{Around, Seen};
 use super::included::IncludedBy;
 use super::steps::known_steps;
-use super::written::place_in_file;
+use super::written::{Texts, place_in_file};
 use super::{LoadedAgent, LoadedStep, LoadedWorkflow, Loader, hash};
 use crate::cel::{Expression, Known, Standing, Stands, Wanted};
 use crate::declared_tools::STEP_TOOLS;
@@ -40,7 +40,8 @@ pub(super) fn check(
     let folder = path.parent().unwrap_or(Path::new("/"));
     let standing = if loader.open.len() > 1 { Standing::Included } else { Standing::Alone };
     let problems = Problems::new(file, text);
-    let mut check = Check { problems, places, file, folder, standing, referred: HashMap::new() };
+    let texts = Texts::new(problems.source());
+    let mut check = Check { problems, places, file, folder, standing, texts };
     check.read_references(&loader.source, &mut workflow);
     check.context_files(&workflow);
     check.models(loader, &workflow);
@@ -77,8 +78,7 @@ pub(super) struct Check<'c> {
     pub(super) file: &'c Path,
     pub(super) folder: &'c Path,
     pub(super) standing: Standing,
-    /// The file, and its text, of each value that stands in a file of its own; by pointer.
-    pub(super) referred: HashMap<String, (PathBuf, String)>,
+    pub(super) texts: Texts<'c>,
 }
 
 impl Check<'_> {
@@ -105,11 +105,11 @@ impl Check<'_> {
                 match unicode::clean(&content) {
                     Ok(clean) => {
                         *text = clean;
-                        self.referred.insert(pointer.to_owned(), (file, content));
+                        self.texts.refer(pointer, file, content);
                     }
                     Err(found) => {
                         let source = Source { file: &file, text: &content };
-                        let place = place_in_file(&content, &content, found.at);
+                        let place = place_in_file(&content, found.at);
                         let hint = "take it out: it shows the text differently from what it says".to_owned();
                         let (code, message) = (Code::UnicodeUnsafe, found.to_string());
                         self.problems.add(source, Severity::Error, code, place, message, hint);

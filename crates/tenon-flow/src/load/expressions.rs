@@ -1,13 +1,12 @@
 //! Expressions and templates of one document: compiled, checked against what is around them, and shown where they are.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::checks::Check;
-use super::written::{place_in_file, place_of};
+use super::written::Written;
 use crate::cel::{AskedFailure, CelSyntax, Expression, Known, Shape, Standing, Stands, SyntaxKind, Wanted};
-use crate::diagnostic::{Code, Severity, Source, quoted};
-use crate::document::{Place, Places};
+use crate::diagnostic::{Code, Severity, quoted};
+use crate::document::Place;
 use crate::template::Template;
 
 /// The steps an expression can name, and what is around it.
@@ -110,15 +109,6 @@ pub(super) enum Seen {
     All,
 }
 
-/// Where a text with expressions stands.
-#[derive(Clone, Copy)]
-enum Written<'t> {
-    /// In the document, at this place.
-    Here(&'t str, Place),
-    /// In a file of its own, by its pointer.
-    File(&'t str, &'t str),
-}
-
 impl Check<'_> {
     /// The expression if it can be used, and what its elements are if it gives a list.
     pub(super) fn expression<'a>(
@@ -129,11 +119,12 @@ impl Check<'_> {
         wanted: Wanted,
         seen: Seen,
     ) -> Option<(Expression, Shape<'a>)> {
-        let written = Written::Here(source, self.places.of(pointer));
+        let written = Written { value: source, pointer, start: self.places.of(pointer) };
         match Expression::compile(source, around.known.steps.keys().copied()) {
             Ok(expression) => {
                 let each = self.findings(&expression, around, wanted, seen, written, 0)?;
-                Some((expression.standing_in(&self.shown(written, 0)), each))
+                let stands_in = self.shown(written, &[0]).concat();
+                Some((expression.standing_in(&stands_in), each))
             }
             Err(error) => {
                 self.syntax(&error, written);
@@ -143,10 +134,7 @@ impl Check<'_> {
     }
 
     pub(super) fn template(&mut self, text: &str, pointer: &str, around: &Around<'_>) -> Option<Template> {
-        let written = match self.referred.contains_key(pointer) {
-            true => Written::File(text, pointer),
-            false => Written::Here(text, self.places.of(pointer)),
-        };
+        let written = Written { value: text, pointer, start: self.places.of(pointer) };
         let ids: Vec<&str> = around.known.steps.keys().copied().collect();
         let (template, errors) = Template::read(text, &ids);
         let mut ok = errors.is_empty();
@@ -162,23 +150,24 @@ impl Check<'_> {
         for (expression, start) in template.expressions() {
             ok &= self.findings(expression, around, Wanted::Anything, Seen::Before, written, start).is_some();
         }
-        ok.then(|| template.standing_in(|offset| self.shown(written, offset)))
+        let offsets: Vec<usize> = template.expressions().map(|(_, offset)| offset).collect();
+        ok.then(|| template.standing_in(self.shown(written, &offsets)))
     }
 
-    /// Where a byte of a text stands, for messages of a run: in the document that is run, or in another file.
-    fn shown(&self, written: Written<'_>, offset: usize) -> String {
-        let (source, place) = place_in(self.problems.source(), self.places, &self.referred, written, offset);
-        let line = place.line;
-        match source.file == self.file && self.standing == Standing::Alone {
-            true => format!("line {line}"),
+    /// Where bytes of a text stand, for messages of a run: in the document that is run, or in another file.
+    fn shown(&self, written: Written<'_>, offsets: &[usize]) -> Vec<String> {
+        if offsets.is_empty() {
+            return Vec::new();
+        }
+        let (source, places) = self.texts.places(written, offsets);
+        let of_file = match source.file == self.file && self.standing == Standing::Alone {
+            true => String::new(),
             false => {
                 let folder = self.file.parent().unwrap_or(Path::new(""));
-                format!(
-                    "line {line} of `{}`",
-                    source.file.strip_prefix(folder).unwrap_or(source.file).display()
-                )
+                format!(" of `{}`", source.file.strip_prefix(folder).unwrap_or(source.file).display())
             }
-        }
+        };
+        places.into_iter().map(|Place { line, .. }| format!("line {line}{of_file}")).collect()
     }
 
     fn syntax(&mut self, error: &CelSyntax, written: Written<'_>) {
@@ -198,7 +187,8 @@ impl Check<'_> {
         message: String,
         hint: String,
     ) {
-        let (source, place) = place_in(self.problems.source(), self.places, &self.referred, written, offset);
+        let (source, places) = self.texts.places(written, &[offset]);
+        let place = places.first().copied().unwrap_or(written.start);
         self.problems.add(source, severity, code, place, message, hint);
     }
 
@@ -241,23 +231,6 @@ impl Check<'_> {
             }
         }
         ok.then_some(each)
-    }
-}
-
-/// The file in which a byte of a text stands, and where.
-fn place_in<'s>(
-    document: Source<'s>,
-    places: &Places,
-    referred: &'s HashMap<String, (PathBuf, String)>,
-    written: Written<'_>,
-    offset: usize,
-) -> (Source<'s>, Place) {
-    match written {
-        Written::Here(value, start) => (document, place_of(document.text, start, value, offset)),
-        Written::File(value, pointer) => match referred.get(pointer) {
-            Some((file, text)) => (Source { file, text }, place_in_file(text, value, offset)),
-            None => (document, places.of(pointer)),
-        },
     }
 }
 

@@ -4,30 +4,112 @@
 //! together: what is not blank must be the same in both, so blanks of the file that the value lacks are skipped, and so
 //! the second of two equal words is not taken for the first. How the value is written shows from its first character.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::str::CharIndices;
 
+use crate::diagnostic::Source;
 use crate::document::Place;
 
-/// The place of the byte `offset` of `value`, which is written in `text` at `start`.
-pub(super) fn place_of(text: &str, start: Place, value: &str, offset: usize) -> Place {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let Some(begin) = byte_at(text, start) else { return start };
-    let begin = begin + before_scalar(&text[begin..]);
-    let (body, style) = match text[begin..].chars().next() {
-        Some('"') => (begin + 1, Style::Double),
-        Some('\'') => (begin + 1, Style::Single),
-        Some('|' | '>') => {
-            (begin + text[begin..].find(['\n', '\r']).unwrap_or(text.len() - begin), Style::Plain)
-        }
-        _ => (begin, Style::Plain),
-    };
-    place_at(text, aligned(&text[body..], style, value, offset) + body)
+/// A value, and where the document has it.
+#[derive(Clone, Copy)]
+pub(super) struct Written<'t> {
+    pub(super) value: &'t str,
+    pub(super) pointer: &'t str,
+    pub(super) start: Place,
 }
 
-/// The same for a file that is the value, less what was taken out of it.
-pub(super) fn place_in_file(text: &str, value: &str, offset: usize) -> Place {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    place_at(text, aligned(text, Style::Plain, value, offset))
+/// A document, and the files that stand for some of its values.
+pub(super) struct Texts<'c> {
+    document: Source<'c>,
+    lined: Lined<'c>,
+    /// By the pointer of the value: the file, and its text.
+    referred: HashMap<String, (PathBuf, String)>,
+}
+
+impl<'c> Texts<'c> {
+    pub(super) fn new(document: Source<'c>) -> Texts<'c> {
+        Texts { document, lined: Lined::new(document.text), referred: HashMap::new() }
+    }
+
+    pub(super) fn refer(&mut self, pointer: &str, file: PathBuf, text: String) {
+        self.referred.insert(pointer.to_owned(), (file, text));
+    }
+
+    /// The file in which bytes of a value stand, and where; the `offsets` ascend.
+    pub(super) fn places(&self, written: Written<'_>, offsets: &[usize]) -> (Source<'_>, Vec<Place>) {
+        let Written { value, pointer, start } = written;
+        match self.referred.get(pointer) {
+            Some((file, text)) => (Source { file, text }, Lined::new(text).places_in_file(value, offsets)),
+            None => (self.document, self.lined.places_of(start, value, offsets)),
+        }
+    }
+}
+
+/// Where a byte of a file stands in it.
+pub(super) fn place_in_file(text: &str, byte: usize) -> Place {
+    let lined = Lined::new(text);
+    let mark = text.len() - lined.text.len();
+    lined.place_at(byte.saturating_sub(mark))
+}
+
+/// A file and where its lines begin, so that asking for many places does not go through it as many times.
+#[derive(Debug)]
+struct Lined<'t> {
+    /// Without its byte order mark.
+    text: &'t str,
+    starts: Vec<usize>,
+}
+
+impl<'t> Lined<'t> {
+    fn new(text: &'t str) -> Lined<'t> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let breaks = text.match_indices(['\n', '\r']).filter(|(at, found)| {
+            // `\r\n` ends one line, not two.
+            !(*found == "\r" && text[at + 1..].starts_with('\n'))
+        });
+        Lined { text, starts: std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect() }
+    }
+
+    /// The places of bytes of `value`, which is written here at `start`; the `offsets` ascend.
+    fn places_of(&self, start: Place, value: &str, offsets: &[usize]) -> Vec<Place> {
+        let Some(begin) = self.byte_at(start) else { return vec![start; offsets.len()] };
+        let begin = begin + before_scalar(&self.text[begin..]);
+        let rest = &self.text[begin..];
+        let (body, style) = match rest.chars().next() {
+            Some('"') => (begin + 1, Style::Double),
+            Some('\'') => (begin + 1, Style::Single),
+            Some('|' | '>') => (begin + rest.find(['\n', '\r']).unwrap_or(rest.len()), Style::Plain),
+            _ => (begin, Style::Plain),
+        };
+        self.places(body, style, value, offsets)
+    }
+
+    /// The same where the file is the value, less what was taken out of it.
+    fn places_in_file(&self, value: &str, offsets: &[usize]) -> Vec<Place> {
+        self.places(0, Style::Plain, value, offsets)
+    }
+
+    fn places(&self, body: usize, style: Style, value: &str, offsets: &[usize]) -> Vec<Place> {
+        let found = aligned(&self.text[body..], style, value, offsets);
+        found.into_iter().map(|at| self.place_at(at + body)).collect()
+    }
+
+    /// The byte where a place is.
+    fn byte_at(&self, place: Place) -> Option<usize> {
+        let line = *self.starts.get(place.line.saturating_sub(1) as usize)?;
+        let column = place.column.saturating_sub(1) as usize;
+        let rest = &self.text[line..];
+        Some(line + rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at))
+    }
+
+    fn place_at(&self, byte: usize) -> Place {
+        let line = self.starts.partition_point(|start| *start <= byte).saturating_sub(1);
+        let start = self.starts[line];
+        let column = self.text.get(start..byte).unwrap_or_default().chars().count();
+        let count = |number: usize| u32::try_from(number + 1).unwrap_or(u32::MAX);
+        Place { line: count(line), column: count(column) }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,28 +130,32 @@ fn before_scalar(text: &str) -> usize {
     at
 }
 
-/// Walks both; the offset in `source` of the byte `offset` of `value`.
-fn aligned(source: &str, style: Style, value: &str, offset: usize) -> usize {
+/// Walks both; the offsets in `source` of the bytes `offsets` of `value`.
+fn aligned(source: &str, style: Style, value: &str, offsets: &[usize]) -> Vec<usize> {
     let mut units = Units { source, style, chars: source.char_indices(), ahead: None };
+    let mut found = Vec::with_capacity(offsets.len());
     let mut last = 0;
     for (at, wanted) in value.char_indices() {
+        if found.len() == offsets.len() {
+            break;
+        }
         // What only lays the text out, and what was taken out of it.
         while units.peek().is_some_and(|unit| {
             unit.means != Some(wanted) && (unit.is_dropped() || unit.is_blank() && !wanted.is_whitespace())
         }) {
             units.take();
         }
-        let Some(unit) = units.peek() else { return last };
-        if at >= offset {
-            return unit.at;
-        }
+        let Some(unit) = units.peek() else { break };
+        let reached = offsets[found.len()..].iter().take_while(|offset| at >= **offset).count();
+        found.extend(std::iter::repeat_n(unit.at, reached));
         // A blank that the file lacks takes no room in it.
         if unit.is_blank() || !wanted.is_whitespace() {
             last = unit.end;
             units.take();
         }
     }
-    last
+    found.resize(offsets.len(), last);
+    found
 }
 
 /// One character of a value as it is written.
@@ -175,30 +261,6 @@ fn meaning(letter: char) -> char {
     }
 }
 
-/// The byte where a place is.
-fn byte_at(text: &str, place: Place) -> Option<usize> {
-    let line = line_starts(text).nth(place.line.saturating_sub(1) as usize)?;
-    let column = place.column.saturating_sub(1) as usize;
-    let rest = &text[line..];
-    Some(line + rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at))
-}
-
-fn place_at(text: &str, byte: usize) -> Place {
-    let starts = line_starts(text).take_while(|start| *start <= byte);
-    let (line, start) = starts.enumerate().last().unwrap_or((0, 0));
-    let column = text.get(start..byte).unwrap_or_default().chars().count();
-    let count = |number: usize| u32::try_from(number + 1).unwrap_or(u32::MAX);
-    Place { line: count(line), column: count(column) }
-}
-
-fn line_starts(text: &str) -> impl Iterator<Item = usize> {
-    let breaks = text.match_indices(['\n', '\r']).filter(|(at, found)| {
-        // `\r\n` ends one line, not two.
-        !(*found == "\r" && text[at + 1..].starts_with('\n'))
-    });
-    std::iter::once(0).chain(breaks.map(|(at, _)| at + 1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,19 +288,26 @@ mod tests {
         ];
         for (text, line, column, value) in table {
             let start = Place { line: *line, column: *column };
-            let found = place_of(text, start, value, value.find('X').unwrap());
-            let plain = text.trim_start_matches('\u{feff}');
-            let wanted = place_at(plain, plain.rfind('X').unwrap());
-            assert_eq!(found, wanted, "{text:?}");
+            let lined = Lined::new(text);
+            let found = lined.places_of(start, value, &[value.find('X').unwrap()]);
+            let wanted = lined.place_at(lined.text.rfind('X').unwrap());
+            assert_eq!(found, [wanted], "{text:?}");
         }
     }
 
     #[test]
     fn no_offset_is_too_far() {
-        let start = Place { line: 1, column: 4 };
-        assert_eq!(place_of("a: one", start, "one", 3), Place { line: 1, column: 7 });
-        assert_eq!(place_of("a: 'one'", start, "one", 99), Place { line: 1, column: 8 });
-        assert_eq!(place_of("a: one", Place { line: 7, column: 1 }, "one", 1), Place { line: 7, column: 1 });
-        assert_eq!(place_in_file("\u{feff}a\nb\u{7}X", "a\nbX", 3), Place { line: 2, column: 3 });
+        let place = |line, column| Place { line, column };
+        let table: &[(&str, Place, &str, &[usize], &[Place])] = &[
+            ("a: one", place(1, 4), "one", &[0, 1, 3], &[place(1, 4), place(1, 5), place(1, 7)]),
+            ("a: 'one'", place(1, 4), "one", &[2, 99], &[place(1, 7), place(1, 8)]),
+            ("a: one", place(7, 1), "one", &[1, 2], &[place(7, 1), place(7, 1)]),
+            ("a: |\n  b\n  c", place(1, 4), "b\nc", &[0, 2, 2], &[place(2, 3), place(3, 3), place(3, 3)]),
+        ];
+        for (text, start, value, offsets, wanted) in table {
+            assert_eq!(Lined::new(text).places_of(*start, value, offsets), *wanted, "{text:?}");
+        }
+        assert_eq!(place_in_file("\u{feff}éX", 5), place(1, 2));
+        assert_eq!(Lined::new("\u{feff}a\nb\u{7}X").places_in_file("a\nbX", &[3]), [place(2, 3)]);
     }
 }
