@@ -38,7 +38,9 @@ use serde_json::Value;
 
 use crate::diagnostic::quoted;
 
-pub(crate) use check::{AskedFailure, InTurn, Known, KnownStep, Last, OfEach, Standing, Stands, Wanted};
+pub(crate) use check::{
+    AskedFailure, Finding, InTurn, Known, KnownStep, Last, OfEach, Standing, Stands, Wanted,
+};
 pub(crate) use schema_view::{FieldIs, View, views};
 pub use scope::{Scope, StepView};
 pub(crate) use shape::{Shape, of_views};

@@ -163,11 +163,23 @@ pub(crate) struct Source<'a> {
 pub(crate) struct Problems<'a> {
     source: Source<'a>,
     found: Vec<Diagnostic>,
+    left_out: Vec<LeftOut>,
 }
+
+/// Problems of a severity beyond those that are shown.
+#[derive(Clone, Debug)]
+struct LeftOut {
+    /// What stands for them, at the first of them.
+    instead: Diagnostic,
+    count: usize,
+}
+
+/// More errors, or warnings, of one document are not read; each costs a line, a snippet and a hint.
+const MAX_FOUND: usize = 1_000;
 
 impl<'a> Problems<'a> {
     pub(crate) fn new(file: &'a Path, text: &'a str) -> Problems<'a> {
-        Problems { source: Source { file, text }, found: Vec::new() }
+        Problems { source: Source { file, text }, found: Vec::new(), left_out: Vec::new() }
     }
 
     pub(crate) fn source(&self) -> Source<'a> {
@@ -195,11 +207,16 @@ impl<'a> Problems<'a> {
     }
 
     pub(crate) fn has_errors(&self) -> bool {
+        // Errors are left out only where others were kept.
         self.found.iter().any(Diagnostic::is_error)
     }
 
     /// In the order of the file.
     pub(crate) fn into_found(mut self) -> Vec<Diagnostic> {
+        self.found.extend(self.left_out.into_iter().map(|LeftOut { instead, count }| {
+            let message = format!("there are {count} more problems like these, which are not shown");
+            Diagnostic { message, ..instead }
+        }));
         self.found.sort_by_key(|problem| (problem.line, problem.column));
         self.found
     }
@@ -214,7 +231,11 @@ impl<'a> Problems<'a> {
         message: String,
         hint: String,
     ) {
-        self.found.push(Diagnostic {
+        if let Some(left_out) = self.left_out.iter_mut().find(|it| it.instead.severity == severity) {
+            left_out.count += 1;
+            return;
+        }
+        let mut found = Diagnostic {
             code,
             severity,
             file: source.file.to_owned(),
@@ -223,7 +244,13 @@ impl<'a> Problems<'a> {
             message,
             hint,
             snippet: snippet(source.text, place),
-        });
+        };
+        if self.found.iter().filter(|other| other.severity == severity).count() < MAX_FOUND {
+            return self.found.push(found);
+        }
+        found.code = Code::TooLarge;
+        found.hint = "mend those that are shown, then validate again".to_owned();
+        self.left_out.push(LeftOut { instead: found, count: 1 });
     }
 }
 

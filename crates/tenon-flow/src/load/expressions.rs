@@ -4,7 +4,9 @@ use std::path::Path;
 
 use super::checks::Check;
 use super::written::Written;
-use crate::cel::{AskedFailure, CelSyntax, Expression, Known, Shape, Standing, Stands, SyntaxKind, Wanted};
+use crate::cel::{
+    AskedFailure, CelSyntax, Expression, Finding, Known, Shape, Standing, Stands, SyntaxKind, Wanted,
+};
 use crate::diagnostic::{Code, Severity, quoted};
 use crate::document::Place;
 use crate::template::Template;
@@ -120,36 +122,43 @@ impl Check<'_> {
         seen: Seen,
     ) -> Option<(Expression, Shape<'a>)> {
         let written = Written { value: source, pointer, start: self.places.of(pointer) };
-        match Expression::compile(source, around.known.steps.keys().copied()) {
+        let mut found = Vec::new();
+        let compiled = Expression::compile(source, around.known.steps.keys().copied());
+        let usable = match compiled {
             Ok(expression) => {
-                let each = self.findings(&expression, around, wanted, seen, written, 0)?;
-                let stands_in = self.shown(written, &[0]).concat();
-                Some((expression.standing_in(&stands_in), each))
+                let each = findings(&expression, around, wanted, seen, &mut found);
+                each.map(|each| {
+                    let stands_in = self.shown(written, &[0]).concat();
+                    (expression.standing_in(&stands_in), each)
+                })
             }
             Err(error) => {
-                self.syntax(&error, written);
+                found.push(unreadable(error));
                 None
             }
-        }
+        };
+        self.tell(written, found);
+        usable
     }
 
     pub(super) fn template(&mut self, text: &str, pointer: &str, around: &Around<'_>) -> Option<Template> {
         let written = Written { value: text, pointer, start: self.places.of(pointer) };
         let ids: Vec<&str> = around.known.steps.keys().copied().collect();
         let (template, errors) = Template::read(text, &ids);
-        let mut ok = errors.is_empty();
-        for error in errors {
-            self.syntax(&error, written);
-        }
+        let mut found: Vec<Finding> = errors.into_iter().map(unreadable).collect();
+        let mut ok = found.is_empty();
         for (offset, inside) in bare_braces(text) {
             let message =
                 format!("`{{{{ {} }}}}` is text: an expression stands in `${{{{ … }}}}`", quoted(inside));
             let hint = "write a `$` before the braces".to_owned();
-            self.tell(Severity::Warning, Code::CelSyntax, (written, offset), message, hint);
+            found.push(Finding { severity: Severity::Warning, code: Code::CelSyntax, offset, message, hint });
         }
         for (expression, start) in template.expressions() {
-            ok &= self.findings(expression, around, Wanted::Anything, Seen::Before, written, start).is_some();
+            let first = found.len();
+            ok &= findings(expression, around, Wanted::Anything, Seen::Before, &mut found).is_some();
+            found[first..].iter_mut().for_each(|finding| finding.offset += start);
         }
+        self.tell(written, found);
         let offsets: Vec<usize> = template.expressions().map(|(_, offset)| offset).collect();
         ok.then(|| template.standing_in(self.shown(written, &offsets)))
     }
@@ -170,68 +179,61 @@ impl Check<'_> {
         places.into_iter().map(|Place { line, .. }| format!("line {line}{of_file}")).collect()
     }
 
-    fn syntax(&mut self, error: &CelSyntax, written: Written<'_>) {
-        let (code, message) = match error.kind {
-            SyntaxKind::Unreadable => (Code::CelSyntax, format!("not an expression: {}", error.message)),
-            SyntaxKind::TooLarge => (Code::TooLarge, error.message.clone()),
-        };
-        self.tell(Severity::Error, code, (written, error.offset), message, error.hint.clone());
+    /// At bytes of a text, in whichever file that is; all of them at once, since each needs a walk through the text.
+    fn tell(&mut self, written: Written<'_>, mut found: Vec<Finding>) {
+        if found.is_empty() {
+            return;
+        }
+        found.sort_by_key(|finding| finding.offset);
+        let offsets: Vec<usize> = found.iter().map(|finding| finding.offset).collect();
+        let (source, places) = self.texts.places(written, &offsets);
+        for (Finding { severity, code, message, hint, .. }, place) in found.into_iter().zip(places) {
+            self.problems.add(source, severity, code, place, message, hint);
+        }
     }
+}
 
-    /// At a byte of a text, in whichever file that is.
-    fn tell(
-        &mut self,
-        severity: Severity,
-        code: Code,
-        (written, offset): (Written<'_>, usize),
-        message: String,
-        hint: String,
-    ) {
-        let (source, places) = self.texts.places(written, &[offset]);
-        let place = places.first().copied().unwrap_or(written.start);
-        self.problems.add(source, severity, code, place, message, hint);
-    }
+fn unreadable(error: CelSyntax) -> Finding {
+    let CelSyntax { kind, message, hint, offset } = error;
+    let (code, message) = match kind {
+        SyntaxKind::Unreadable => (Code::CelSyntax, format!("not an expression: {message}")),
+        SyntaxKind::TooLarge => (Code::TooLarge, message),
+    };
+    Finding { severity: Severity::Error, code, offset, message, hint }
+}
 
-    /// What the elements of its value are, if there is no error among what is found.
-    fn findings<'a>(
-        &mut self,
-        expression: &Expression,
-        around: &Around<'a>,
-        wanted: Wanted,
-        seen: Seen,
-        written: Written<'_>,
-        start: usize,
-    ) -> Option<Shape<'a>> {
-        let checked = expression.check(&around.known, wanted);
-        let each = checked.each();
-        let mut ok = true;
-        for finding in checked.findings {
-            ok &= finding.severity != Severity::Error;
-            let at = (written, start + finding.offset);
-            self.tell(finding.severity, finding.code, at, finding.message, finding.hint);
+/// What the elements of its value are, if there is no error among what is `found`.
+fn findings<'a>(
+    expression: &Expression,
+    around: &Around<'a>,
+    wanted: Wanted,
+    seen: Seen,
+    found: &mut Vec<Finding>,
+) -> Option<Shape<'a>> {
+    let checked = expression.check(&around.known, wanted);
+    let each = checked.each();
+    let first = found.len();
+    found.extend(checked.findings);
+    for AskedFailure { id, word, offset } in &checked.failures {
+        if seen == Seen::Before && around.needed.contains(&id.as_str()) {
+            let message = format!("this is never `{word}` here: what depends on `{id}` does not run then");
+            let hint = format!("take it out: {WHERE_FAILURES_ARE}");
+            let (severity, code) = (Severity::Warning, Code::CelType);
+            found.push(Finding { severity, code, offset: *offset, message, hint });
         }
-        for AskedFailure { id, word, offset } in &checked.failures {
-            if seen == Seen::Before && around.needed.contains(&id.as_str()) {
-                let message =
-                    format!("this is never `{word}` here: what depends on `{id}` does not run then");
-                let hint = format!("take it out: {WHERE_FAILURES_ARE}");
-                self.tell(Severity::Warning, Code::CelType, (written, start + offset), message, hint);
-            }
-        }
-        for (id, offset) in checked.steps {
-            if seen == Seen::Before && !around.before.contains(&id.as_str()) {
-                let never = around.never_there(&id);
-                let severity = if never.is_some() { Severity::Error } else { Severity::Warning };
-                ok &= severity != Severity::Error;
-                let (message, hint) = never.unwrap_or_else(|| {
-                    let is_asked = checked.failures.iter().any(|failure| failure.id == id);
-                    around.unfinished(&id, if is_asked { Asked::Failure } else { Asked::Anything })
-                });
-                self.tell(severity, Code::CelUnknownStep, (written, start + offset), message, hint);
-            }
-        }
-        ok.then_some(each)
     }
+    for (id, offset) in checked.steps {
+        if seen == Seen::Before && !around.before.contains(&id.as_str()) {
+            let never = around.never_there(&id);
+            let severity = if never.is_some() { Severity::Error } else { Severity::Warning };
+            let (message, hint) = never.unwrap_or_else(|| {
+                let is_asked = checked.failures.iter().any(|failure| failure.id == id);
+                around.unfinished(&id, if is_asked { Asked::Failure } else { Asked::Anything })
+            });
+            found.push(Finding { severity, code: Code::CelUnknownStep, offset, message, hint });
+        }
+    }
+    found[first..].iter().all(|finding| finding.severity != Severity::Error).then_some(each)
 }
 
 /// `{{ steps.a.content }}`, as other systems write it.

@@ -173,3 +173,20 @@ fn hints_help_and_places_are_right() {
     assert!(empty.iter().any(|one| one.message == "there is no step `x` here"), "{empty:?}");
     assert!(!empty.iter().any(|one| one.hint.contains("``")), "{empty:?}");
 }
+
+/// Each of them costs a walk through the text it is in: a long list of them ends, and says so.
+#[test]
+fn more_problems_than_anybody_reads_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong: String = (0..1_500).map(|n| format!("${{{{ steps.no{n}.content }}}}\n")).collect();
+    fs::write(folder.path().join("wrong.md"), wrong).unwrap();
+    let path = folder.path().join("flow.yaml");
+    fs::write(&path, "name: n\nsteps:\n  - {id: a, instructions: \"@wrong.md\"}\n").unwrap();
+    let Err(LoadError::Invalid(found)) = load(&path, &LoadOptions::default()) else { panic!() };
+    let lines: Vec<u32> = found.iter().map(|one| one.line).collect();
+    assert_eq!(lines, (1..=1_001).collect::<Vec<_>>());
+    assert!(found[..1_000].iter().all(|one| one.code.text() == "cel_unknown_step"));
+    let last = &found[1_000];
+    assert_eq!(last.code.text(), "too_large");
+    assert_eq!(last.message, "there are 500 more problems like these, which are not shown");
+}
