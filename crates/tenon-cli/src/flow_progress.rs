@@ -305,15 +305,18 @@ impl Progress {
 /// One line for each step under way, none longer than the screen is wide, and not more than it is high.
 fn drawing(state: &State, size: TerminalSize) -> Vec<String> {
     let mut steps: Vec<(&String, &Running)> = state.running.iter().collect();
-    steps.sort_by_key(|(_, running)| running.order);
+    let count = steps.len();
     let room = size.lines.saturating_sub(OTHER_LINES).clamp(1, MAX_LINES + 1);
     // The last line may be needed to say how many there are besides.
-    let shown = if steps.len() <= room.min(MAX_LINES) { steps.len() } else { room - 1 };
-    let more = steps.len() - shown;
+    let shown = if count <= room.min(MAX_LINES) { count } else { room - 1 };
+    let more = count - shown;
+    // The line of a loop stands for all that runs in it: it is the last to go.
+    steps.sort_by_key(|(_, running)| (running.counted.is_none(), running.order));
+    steps.truncate(shown);
+    steps.sort_by_key(|(_, running)| running.order);
     // One less: a line that fills the last column makes some terminals go to the next.
     let width = size.columns.saturating_sub(1);
-    let mut lines: Vec<String> =
-        steps.iter().take(shown).map(|(step, running)| line_of(step, running, width)).collect();
+    let mut lines: Vec<String> = steps.iter().map(|(step, running)| line_of(step, running, width)).collect();
     if more > 0 {
         let besides = if shown == 0 { format!("… {more} steps") } else { format!("… and {more} more") };
         lines.push(cut(&besides, width));
@@ -442,6 +445,8 @@ mod tests {
             assert_eq!(lines.last().unwrap(), last);
             assert!(lines.len() <= height.saturating_sub(OTHER_LINES).max(1), "{height}");
         }
+        let lines = drawing(&state, size(80, 5));
+        assert_eq!(lines[..2], ["… step1 (coder) [###.......] 3/10 0 s", "… step2 (coder) 3/10 0 s"]);
         state.running.retain(|_, running| running.order < 4);
         assert_eq!(drawing(&state, size(80, 6)).len(), 4);
         assert!(drawing(&state, size(1, 1)).iter().all(String::is_empty));

@@ -343,7 +343,8 @@ impl CelSyntax {
 
     fn of(errors: &cel::ParseErrors, text: &str, stands: &[rewrite::Stand]) -> CelSyntax {
         if errors.errors.iter().any(|error| error.pos.0 < 1 || error.msg.contains("Recursion limit")) {
-            return too_deep(0);
+            let message = "the expression is nested too deeply: every `? :` after another is a level";
+            return CelSyntax::too_large(message.to_owned(), 0);
         }
         if let Some(slip) = slips::find(text) {
             return slip;

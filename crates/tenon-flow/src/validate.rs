@@ -307,8 +307,21 @@ impl Check<'_, '_> {
             (Some(judge), Some(_)) => self.judge_exists(judge, &join(pointer, "untilAgent")),
             (None, _) => {}
         }
+        if repeat.until_agent.is_some() {
+            self.like_the_judge(&repeat.steps, pointer);
+        }
         self.hidden(&repeat.steps, pointer);
         self.steps(&repeat.steps, pointer, Level::InLoop);
+    }
+
+    /// The judge of `refine` is `refine.0.judge` in events and reports, and so is a step of that name.
+    fn like_the_judge(&mut self, steps: &[Step], pointer: &str) {
+        if let Some(index) = steps.iter().position(|step| step.id == "judge") {
+            let message = "`judge` is also what events and reports call the `untilAgent` of this loop";
+            let hint = "rename the step, so that the two can be told apart";
+            let place = self.places.of(&format!("{pointer}/steps/{index}/id"));
+            self.problems.warning(Code::DuplicateStep, place, message, hint);
+        }
     }
 
     /// Ids are of their own list, so a loop may have one that is taken outside; inside, the other is then out of sight.

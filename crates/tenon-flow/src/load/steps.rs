@@ -145,8 +145,11 @@ impl Check<'_> {
             };
             let mut before = ids(&|other| ancestors[index][other]);
             let mut needed = before.clone();
-            needed.extend(around.needed.iter().filter(|id| !inside.beside.contains(id)));
-            before.extend(around.before.iter().copied());
+            let outside = |ids: &[&'a str]| -> Vec<&'a str> {
+                ids.iter().filter(|id| !inside.beside.contains(id)).copied().collect()
+            };
+            needed.extend(outside(&around.needed));
+            before.extend(outside(&around.before));
             let around = Around {
                 known: known.clone(),
                 before,

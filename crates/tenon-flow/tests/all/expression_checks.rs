@@ -321,7 +321,7 @@ fn what_is_too_long_or_too_deep_is_said_in_words() {
         ),
         (
             format!("{}true", "true ? true : ".repeat(120)),
-            "the expression is nested more than 64 levels deep",
+            "the expression is nested too deeply: every `? :` after another is a level",
         ),
         (format!("{}true", "!".repeat(65)), "the expression is nested more than 64 levels deep"),
         (vec!["1"; 600].join(" + "), "the expression has 599 operators, dots and brackets, and may have 500"),

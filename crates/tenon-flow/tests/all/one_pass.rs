@@ -190,3 +190,34 @@ fn more_problems_than_anybody_reads_are_counted() {
     assert_eq!(last.code.text(), "too_large");
     assert_eq!(last.message, "there are 500 more problems like these, which are not shown");
 }
+
+/// What a loop's own names do to others.
+#[test]
+fn names_that_a_loop_takes_are_told() {
+    let judge = "agents:\n  j: {description: J, resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}}\n";
+    let table: [(&str, &[&str]); 4] = [
+        (
+            "maxIterations: 2, untilAgent: j, steps: [{id: judge}]",
+            &["`judge` is also what events and reports call the `untilAgent` of this loop"],
+        ),
+        ("maxIterations: 2, until: 'true', steps: [{id: judge}]", &[]),
+        (
+            "forEach: [x], steps: [{id: a}, {id: b, dependsOn: [a], condition: steps.a.status == 'completed'}]",
+            &["`a` is also a step outside the loop, which is out of sight in here"],
+        ),
+        (
+            "forEach: [x], steps: [{id: a}, {id: b, condition: steps.a.status == 'completed'}]",
+            &[
+                "`a` is also a step outside the loop, which is out of sight in here",
+                "step `a` may not have finished: this step does not depend on it",
+            ],
+        ),
+    ];
+    for (repeat, wanted) in table {
+        let document = format!(
+            "name: n\n{judge}steps:\n  - {{id: a}}\n  - id: l\n    dependsOn: [a]\n    loop: {{{repeat}}}\n"
+        );
+        let told: Vec<String> = found(&document).into_iter().map(|one| one.message).collect();
+        assert_eq!(told, wanted, "{repeat}");
+    }
+}
