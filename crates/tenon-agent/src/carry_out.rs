@@ -13,6 +13,7 @@ use tenon_core::{
     ToolCall, ToolErrorKind, ToolOutcome, ToolResult, Violation,
 };
 
+use crate::failures::with_a_cut_answer;
 use crate::hooked::Answer;
 use crate::plan_batch::{Step, plan_batch};
 use crate::run_batch::{Done, millis_since};
@@ -32,7 +33,9 @@ impl Run<'_> {
         let (captured, terminal) = self.check_terminal_calls(calls, &steps, finish).await?;
         // An answer that fits ends the run, however often the model says it at once.
         if captured.is_none() {
-            for call in calls {
+            // What was cut off at the same place again is no decision of the model.
+            let is_cut = |call: &&ToolCall| finish == FinishReason::Length && !is_whole(&call.arguments);
+            for call in calls.iter().filter(|call| !is_cut(call)) {
                 self.repeated.note(call).map_err(|failure| self.with_attempts(failure))?;
             }
         }
@@ -79,10 +82,12 @@ impl Run<'_> {
             return Ok(Some(Success { text: payload.get().to_owned(), payload: Some(payload) }));
         }
         if calls.iter().any(|call| call.terminal) {
-            self.agent
-                .limits
-                .after_rejected_attempt(self.attempts)
-                .map_err(|failure| self.with_attempts(failure))?;
+            self.agent.limits.after_rejected_attempt(self.attempts).map_err(|failure| {
+                self.with_attempts(match finish {
+                    FinishReason::Length => with_a_cut_answer(failure),
+                    _ => failure,
+                })
+            })?;
         }
         self.history.push(tool_message(results));
         if let Some(failure) = self.stopped_by_hook.take() {
@@ -106,9 +111,7 @@ impl Run<'_> {
         let mut done = Vec::new();
         let Some(contract) = &self.agent.contract else { return Ok((captured, done)) };
         for (call, _) in calls.iter().zip(steps).filter(|(_, step)| **step == Step::Terminal) {
-            if captured.is_some()
-                || self.agent.limits.after_rejected_attempt(self.attempts).is_err() && self.attempts > 0
-            {
+            if captured.is_some() {
                 done.push(None);
                 continue;
             }
@@ -123,7 +126,9 @@ impl Run<'_> {
             let answer = self.hooks_before_answer(call).await?;
             let checked = match (finish, &answer) {
                 (_, Answer::Refused(reason)) => Err(Rejection::refused(reason)),
-                (FinishReason::Length, _) if call.arguments.trim().is_empty() => Err(Rejection::cut_off()),
+                (FinishReason::Length, _) if !is_whole(&call.arguments) => {
+                    Err(Rejection::cut_off(&call.arguments))
+                }
                 (_, Answer::Changed(arguments)) => contract.check(arguments),
                 (_, Answer::AsItIs) => contract.check(&call.arguments),
             };
@@ -174,6 +179,11 @@ fn not_yours(tool: &str) -> ToolOutcome {
         ToolErrorKind::Denied,
         format!("`{tool}` is the run's own to call, and you work for it: answer in plain text."),
     )
+}
+
+/// Whether a call that the output limit may have cut off has all of its arguments.
+fn is_whole(arguments: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(arguments).is_ok()
 }
 
 /// The rejected arguments as JSON: themselves when they are JSON, else their text as a JSON string.

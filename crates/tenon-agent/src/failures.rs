@@ -80,9 +80,16 @@ pub(crate) fn empty_answer() -> Failure {
         .hint("try again, or check that the server supports this model's chat template")
 }
 
+/// What to do about an answer that reached the model's output limit.
+const SHORTER: &str = "ask for a shorter answer, or use a model with a larger output limit";
+
 pub(crate) fn truncated() -> Failure {
-    Failure::new(ErrorClass::Truncated, "the answer was cut off by the model's output limit")
-        .hint("ask for a shorter answer, or use a model with a larger output limit")
+    Failure::new(ErrorClass::Truncated, "the answer was cut off by the model's output limit").hint(SHORTER)
+}
+
+/// A failure whose last answer was cut off says so.
+pub(crate) fn with_a_cut_answer(failure: Failure) -> Failure {
+    failure.hint(format!("the last answer was cut off by the model's output limit: {SHORTER}"))
 }
 
 pub(crate) fn refused(said: &str) -> Failure {

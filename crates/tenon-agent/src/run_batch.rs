@@ -17,6 +17,7 @@ use tenon_tools::Verdict;
 
 use crate::plan_batch::{Allowed, Judgement, Refusal, Step};
 use crate::run_state::Run;
+use crate::schema_mode::Form;
 
 /// Read-only calls that run at once.
 const MAX_SIDE_BY_SIDE: usize = 10;
@@ -53,6 +54,12 @@ impl Done {
 impl Run<'_> {
     /// What registry and permissions say about one ordinary call.
     pub(crate) fn judge(&self, call: &ToolCall) -> Judgement {
+        if self.asking.has_reminded()
+            && let Some(terminal) = self.terminal
+        {
+            let message = only_the_answer_is_left(&call.name, terminal, self.asking.form());
+            return Step::Refuse(Refusal::UnknownTool { message });
+        }
         if self.agent.registry.get(&call.name).is_none() {
             return Step::Refuse(Refusal::UnknownTool { message: self.unknown_tool(&call.name) });
         }
@@ -372,6 +379,14 @@ pub(crate) fn millis_since(start: Instant) -> u64 {
 
 /// Arguments of an ordinary tool. Blank is no arguments; a JSON string that holds an object is that
 /// object, because models do this.
+/// For a call of a model that has been reminded of its answer.
+fn only_the_answer_is_left(tool: &str, terminal: &str, form: Form) -> String {
+    match form {
+        Form::Tool => format!("`{tool}` is not offered any more: call `{terminal}` with your answer."),
+        Form::ResponseFormat => format!("`{tool}` is not offered any more: write your answer."),
+    }
+}
+
 fn parse_args(text: &str) -> Result<Args, String> {
     if text.trim().is_empty() {
         return Ok(Args::new());

@@ -58,6 +58,11 @@ impl Asking {
         Asking { mode, form, reminders: 0 }
     }
 
+    /// From then on the model is offered nothing but the way out.
+    pub(crate) fn has_reminded(&self) -> bool {
+        self.reminders > 0
+    }
+
     pub(crate) fn form(&self) -> Form {
         self.form
     }
@@ -65,9 +70,8 @@ impl Asking {
     /// `tools` holds the terminal tool, if there is one.
     pub(crate) fn offer(&self, tools: &[Arc<ToolSpec>], terminal: Option<&str>) -> Offer {
         let of_terminal = |spec: &&Arc<ToolSpec>| terminal == Some(spec.name.as_str());
-        let reminded = self.reminders > 0;
+        let reminded = self.has_reminded();
         match (terminal, self.form) {
-            // A model that was reminded gets nothing but the way out.
             (Some(name), Form::Tool) if reminded => Offer {
                 tools: tools.iter().filter(of_terminal).cloned().collect(),
                 tool_choice: ToolChoice::Force(name.to_owned()),

@@ -86,9 +86,16 @@ fn object_text(arguments: &str) -> Result<String, Rejection> {
 }
 
 impl Rejection {
-    /// For a call that was cut off before its arguments began, which would pass for an empty object.
-    pub fn cut_off() -> Rejection {
-        Rejection::arguments("the answer was cut off before the arguments began".to_owned())
+    /// For a call that was cut off: before its arguments began it would pass for one with an empty object.
+    pub fn cut_off(arguments: &str) -> Rejection {
+        Rejection::arguments(match arguments.trim().is_empty() {
+            true => "the answer was cut off before the arguments began".to_owned(),
+            false => {
+                "the answer reached the model's output limit and was cut off in the middle of the arguments; \
+                      make them shorter"
+                    .to_owned()
+            }
+        })
     }
 
     /// For an answer that somebody besides the schema refused, in words that may quote it.

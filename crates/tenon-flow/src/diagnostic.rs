@@ -5,12 +5,14 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use unicode_width::UnicodeWidthChar;
 
 use crate::document::Place;
+use crate::lined::Lined;
 
 /// A line is shown up to this many characters; the caret decides which part.
 const SHOWN_COLUMNS: usize = 100;
@@ -151,11 +153,17 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// A file that problems can be in.
-#[derive(Clone, Copy, Debug)]
+/// A file that problems can be in. Cheap to clone.
+#[derive(Clone, Debug)]
 pub(crate) struct Source<'a> {
     pub(crate) file: &'a Path,
-    pub(crate) text: &'a str,
+    pub(crate) lined: Arc<Lined<'a>>,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(file: &'a Path, text: &'a str) -> Source<'a> {
+        Source { file, lined: Arc::new(Lined::new(text)) }
+    }
 }
 
 /// Collects the problems of one document and of the texts it refers to.
@@ -179,11 +187,11 @@ const MAX_FOUND: usize = 1_000;
 
 impl<'a> Problems<'a> {
     pub(crate) fn new(file: &'a Path, text: &'a str) -> Problems<'a> {
-        Problems { source: Source { file, text }, found: Vec::new(), left_out: Vec::new() }
+        Problems { source: Source::new(file, text), found: Vec::new(), left_out: Vec::new() }
     }
 
     pub(crate) fn source(&self) -> Source<'a> {
-        self.source
+        self.source.clone()
     }
 
     pub(crate) fn error(
@@ -193,7 +201,7 @@ impl<'a> Problems<'a> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.add(self.source, Severity::Error, code, place, message.into(), hint.into());
+        self.add(&self.source(), Severity::Error, code, place, message.into(), hint.into());
     }
 
     pub(crate) fn warning(
@@ -203,7 +211,7 @@ impl<'a> Problems<'a> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.add(self.source, Severity::Warning, code, place, message.into(), hint.into());
+        self.add(&self.source(), Severity::Warning, code, place, message.into(), hint.into());
     }
 
     pub(crate) fn has_errors(&self) -> bool {
@@ -224,7 +232,7 @@ impl<'a> Problems<'a> {
     /// Of any file.
     pub(crate) fn add(
         &mut self,
-        source: Source<'_>,
+        source: &Source<'_>,
         severity: Severity,
         code: Code,
         place: Place,
@@ -243,7 +251,7 @@ impl<'a> Problems<'a> {
             column: place.column,
             message,
             hint,
-            snippet: snippet(source.text, place),
+            snippet: snippet(&source.lined, place),
         };
         if self.found.iter().filter(|other| other.severity == severity).count() < MAX_FOUND {
             return self.found.push(found);
@@ -270,8 +278,8 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn snippet(text: &str, place: Place) -> String {
-    let Some(line) = lines(text).nth(place.line.saturating_sub(1) as usize) else { return String::new() };
+fn snippet(lined: &Lined<'_>, place: Place) -> String {
+    let Some(line) = lined.line(place.line) else { return String::new() };
     let column = place.column.saturating_sub(1) as usize;
     // A long line is cut so that the caret stays in view.
     let skipped = column.saturating_sub(SHOWN_COLUMNS * 3 / 4);

@@ -36,6 +36,7 @@ mod interpreter;
 mod isolation;
 mod journal;
 mod journal_log;
+mod lined;
 mod load;
 mod local_run;
 mod markup;

@@ -311,7 +311,7 @@ fn a_terminal_call_that_was_cut_is_an_attempt() {
     assert_eq!((run.code, run.stdout.as_str()), (0, "{\"risk\":\"low\"}\n"), "{run}");
     assert_eq!(
         server.request(1).tool_result("c1"),
-        "the arguments are not valid JSON: line 1, column 12: the text ends inside a string"
+        "the answer reached the model's output limit and was cut off in the middle of the arguments; make them shorter"
     );
     // Nothing came of the arguments before the cut: that is no empty payload, unless calls come whole.
     if wire().sends_pieces_of_calls() {
@@ -323,6 +323,11 @@ fn a_terminal_call_that_was_cut_is_an_attempt() {
     let server = Server::start([cut(r#"{"risk":"lo"#)]);
     let run = asked(&server).args(["--json-schema", SCHEMA, "--max-schema-retries", "0", "-o", "json"]).run();
     assert_eq!(result_of(run.assert_code(53))["structured_error"]["attempts"], 1);
+    // The same place again is the limit's doing, not the model's: it is not called a repeated call.
+    let server = Server::start((0..11).map(|_| cut(r#"{"risk":"lo"#)));
+    let run = asked(&server).args(["--json-schema", SCHEMA]).run();
+    let told = "hint: the last answer was cut off by the model's output limit: ask for a shorter answer, or use a model with a larger output limit";
+    assert!(run.assert_code(53).stderr.contains(told), "{run}");
 }
 
 #[test]

@@ -126,6 +126,32 @@ fn a_reminder_offers_the_terminal_tool_alone() {
     }
 }
 
+/// How often a model may try is counted over its turns: within one, the first that fits wins.
+#[test]
+fn the_first_valid_answer_of_a_turn_wins_however_many_stand_before_it() {
+    let many = (0..30).fold(reply(), |reply, n| reply.call(&format!("s{n}"), TOOL, json!({"risk": n})));
+    let (_, run) = batch(vec![many.clone().call("good", TOOL, json!({"risk": "low"}))]);
+    assert_eq!(verdict(&run), Ok("{\"risk\":\"low\"}".to_owned()));
+    let (_, run) = batch(vec![many]);
+    assert_eq!(result_of(run.assert_code(53))["structured_error"]["attempts"], 30);
+}
+
+/// What was not offered is not run, whatever a model calls.
+#[test]
+fn a_reminded_model_can_do_nothing_else() {
+    let write = reply().call("w", "write_file", json!({"file_path": "made.txt", "content": "x"}));
+    let server = Server::start([reply().text("Fine."), write, hand_in("c", json!({"risk": "low"}))]);
+    let run = asked(&server)
+        .args(["--json-schema", SCHEMA, "--schema-nudge", "1", "--approval-mode", "yolo"])
+        .run();
+    assert_eq!((run.code, run.stdout.as_str()), (0, "{\"risk\":\"low\"}\n"), "{run}");
+    assert!(!run.workspace().join("made.txt").exists(), "{run}");
+    assert_eq!(
+        server.request(2).tool_result("w"),
+        "`write_file` is not offered any more: call `structured_output` with your answer."
+    );
+}
+
 #[test]
 fn the_terminal_tool_is_gated_by_deny_rules_alone() {
     let all: Vec<&str> = super::TOOLS.iter().copied().chain([TOOL]).collect();

@@ -11,7 +11,7 @@ use tenon_contract::{Schema, SchemaError};
 use super::expressions::{Around, Seen};
 use super::included::IncludedBy;
 use super::steps::known_steps;
-use super::written::{Texts, place_in_file};
+use super::written::Texts;
 use super::{LoadedAgent, LoadedStep, LoadedWorkflow, Loader, hash};
 use crate::cel::{Expression, Known, Standing, Stands, Wanted};
 use crate::declared_tools::STEP_TOOLS;
@@ -108,11 +108,12 @@ impl Check<'_> {
                         self.texts.refer(pointer, file, content);
                     }
                     Err(found) => {
-                        let source = Source { file: &file, text: &content };
-                        let place = place_in_file(&content, found.at);
+                        let source = Source::new(&file, &content);
+                        let mark = content.len() - source.lined.text().len();
+                        let place = source.lined.place_at(found.at.saturating_sub(mark));
                         let hint = "take it out: it shows the text differently from what it says".to_owned();
                         let (code, message) = (Code::UnicodeUnsafe, found.to_string());
-                        self.problems.add(source, Severity::Error, code, place, message, hint);
+                        self.problems.add(&source, Severity::Error, code, place, message, hint);
                     }
                 }
             }
@@ -137,9 +138,9 @@ impl Check<'_> {
     /// A file that the document names and that is no text: said where it stops being one.
     pub(super) fn no_text(&mut self, name: &str, why: &NotText) {
         let file = self.file.parent().unwrap_or(Path::new("")).join(name);
-        let source = Source { file: &file, text: &why.shown };
+        let source = Source::new(&file, &why.shown);
         let (code, message) = (Code::Validation, why.to_string());
-        self.problems.add(source, Severity::Error, code, why.place, message, why.hint());
+        self.problems.add(&source, Severity::Error, code, why.place, message, why.hint());
     }
 
     /// Those that are not there now may be made by a step before, so they are no errors.

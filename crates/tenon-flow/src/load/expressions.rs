@@ -188,7 +188,7 @@ impl Check<'_> {
         let offsets: Vec<usize> = found.iter().map(|finding| finding.offset).collect();
         let (source, places) = self.texts.places(written, &offsets);
         for (Finding { severity, code, message, hint, .. }, place) in found.into_iter().zip(places) {
-            self.problems.add(source, severity, code, place, message, hint);
+            self.problems.add(&source, severity, code, place, message, hint);
         }
     }
 }

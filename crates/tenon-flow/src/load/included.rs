@@ -82,7 +82,7 @@ impl Check<'_> {
         for (severity, message, hint) in inputs::misfits(workflow.inputs.as_ref(), &inner, self.standing) {
             fits &= severity != Severity::Error;
             let message = format!("include `{}`: {message}", quoted(name));
-            self.problems.add(self.problems.source(), severity, Code::IncludeInputs, place, message, hint);
+            self.problems.add(&self.problems.source(), severity, Code::IncludeInputs, place, message, hint);
         }
         fits.then_some(inner)
     }

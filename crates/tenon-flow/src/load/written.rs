@@ -10,6 +10,7 @@ use std::str::CharIndices;
 
 use crate::diagnostic::Source;
 use crate::document::Place;
+use crate::lined::Lined;
 
 /// A value, and where the document has it.
 #[derive(Clone, Copy)]
@@ -22,14 +23,13 @@ pub(super) struct Written<'t> {
 /// A document, and the files that stand for some of its values.
 pub(super) struct Texts<'c> {
     document: Source<'c>,
-    lined: Lined<'c>,
     /// By the pointer of the value: the file, and its text.
     referred: HashMap<String, (PathBuf, String)>,
 }
 
 impl<'c> Texts<'c> {
     pub(super) fn new(document: Source<'c>) -> Texts<'c> {
-        Texts { document, lined: Lined::new(document.text), referred: HashMap::new() }
+        Texts { document, referred: HashMap::new() }
     }
 
     pub(super) fn refer(&mut self, pointer: &str, file: PathBuf, text: String) {
@@ -40,76 +40,34 @@ impl<'c> Texts<'c> {
     pub(super) fn places(&self, written: Written<'_>, offsets: &[usize]) -> (Source<'_>, Vec<Place>) {
         let Written { value, pointer, start } = written;
         match self.referred.get(pointer) {
-            Some((file, text)) => (Source { file, text }, Lined::new(text).places_in_file(value, offsets)),
-            None => (self.document, self.lined.places_of(start, value, offsets)),
+            Some((file, text)) => {
+                // The file is the value, less what was taken out of it.
+                let source = Source::new(file, text);
+                let places = places(&source.lined, 0, Style::Plain, value, offsets);
+                (source, places)
+            }
+            None => (self.document.clone(), places_of(&self.document.lined, start, value, offsets)),
         }
     }
 }
 
-/// Where a byte of a file stands in it.
-pub(super) fn place_in_file(text: &str, byte: usize) -> Place {
-    let lined = Lined::new(text);
-    let mark = text.len() - lined.text.len();
-    lined.place_at(byte.saturating_sub(mark))
+/// The places of bytes of `value`, which is written at `start`; the `offsets` ascend.
+fn places_of(lined: &Lined<'_>, start: Place, value: &str, offsets: &[usize]) -> Vec<Place> {
+    let Some(begin) = lined.byte_at(start) else { return vec![start; offsets.len()] };
+    let begin = begin + before_scalar(&lined.text()[begin..]);
+    let rest = &lined.text()[begin..];
+    let (body, style) = match rest.chars().next() {
+        Some('"') => (begin + 1, Style::Double),
+        Some('\'') => (begin + 1, Style::Single),
+        Some('|' | '>') => (begin + rest.find(['\n', '\r']).unwrap_or(rest.len()), Style::Plain),
+        _ => (begin, Style::Plain),
+    };
+    places(lined, body, style, value, offsets)
 }
 
-/// A file and where its lines begin, so that asking for many places does not go through it as many times.
-#[derive(Debug)]
-struct Lined<'t> {
-    /// Without its byte order mark.
-    text: &'t str,
-    starts: Vec<usize>,
-}
-
-impl<'t> Lined<'t> {
-    fn new(text: &'t str) -> Lined<'t> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let breaks = text.match_indices(['\n', '\r']).filter(|(at, found)| {
-            // `\r\n` ends one line, not two.
-            !(*found == "\r" && text[at + 1..].starts_with('\n'))
-        });
-        Lined { text, starts: std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect() }
-    }
-
-    /// The places of bytes of `value`, which is written here at `start`; the `offsets` ascend.
-    fn places_of(&self, start: Place, value: &str, offsets: &[usize]) -> Vec<Place> {
-        let Some(begin) = self.byte_at(start) else { return vec![start; offsets.len()] };
-        let begin = begin + before_scalar(&self.text[begin..]);
-        let rest = &self.text[begin..];
-        let (body, style) = match rest.chars().next() {
-            Some('"') => (begin + 1, Style::Double),
-            Some('\'') => (begin + 1, Style::Single),
-            Some('|' | '>') => (begin + rest.find(['\n', '\r']).unwrap_or(rest.len()), Style::Plain),
-            _ => (begin, Style::Plain),
-        };
-        self.places(body, style, value, offsets)
-    }
-
-    /// The same where the file is the value, less what was taken out of it.
-    fn places_in_file(&self, value: &str, offsets: &[usize]) -> Vec<Place> {
-        self.places(0, Style::Plain, value, offsets)
-    }
-
-    fn places(&self, body: usize, style: Style, value: &str, offsets: &[usize]) -> Vec<Place> {
-        let found = aligned(&self.text[body..], style, value, offsets);
-        found.into_iter().map(|at| self.place_at(at + body)).collect()
-    }
-
-    /// The byte where a place is.
-    fn byte_at(&self, place: Place) -> Option<usize> {
-        let line = *self.starts.get(place.line.saturating_sub(1) as usize)?;
-        let column = place.column.saturating_sub(1) as usize;
-        let rest = &self.text[line..];
-        Some(line + rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at))
-    }
-
-    fn place_at(&self, byte: usize) -> Place {
-        let line = self.starts.partition_point(|start| *start <= byte).saturating_sub(1);
-        let start = self.starts[line];
-        let column = self.text.get(start..byte).unwrap_or_default().chars().count();
-        let count = |number: usize| u32::try_from(number + 1).unwrap_or(u32::MAX);
-        Place { line: count(line), column: count(column) }
-    }
+fn places(lined: &Lined<'_>, body: usize, style: Style, value: &str, offsets: &[usize]) -> Vec<Place> {
+    let found = aligned(&lined.text()[body..], style, value, offsets);
+    found.into_iter().map(|at| lined.place_at(at + body)).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -289,8 +247,8 @@ mod tests {
         for (text, line, column, value) in table {
             let start = Place { line: *line, column: *column };
             let lined = Lined::new(text);
-            let found = lined.places_of(start, value, &[value.find('X').unwrap()]);
-            let wanted = lined.place_at(lined.text.rfind('X').unwrap());
+            let found = places_of(&lined, start, value, &[value.find('X').unwrap()]);
+            let wanted = lined.place_at(lined.text().rfind('X').unwrap());
             assert_eq!(found, [wanted], "{text:?}");
         }
     }
@@ -305,9 +263,9 @@ mod tests {
             ("a: |\n  b\n  c", place(1, 4), "b\nc", &[0, 2, 2], &[place(2, 3), place(3, 3), place(3, 3)]),
         ];
         for (text, start, value, offsets, wanted) in table {
-            assert_eq!(Lined::new(text).places_of(*start, value, offsets), *wanted, "{text:?}");
+            assert_eq!(places_of(&Lined::new(text), *start, value, offsets), *wanted, "{text:?}");
         }
-        assert_eq!(place_in_file("\u{feff}éX", 5), place(1, 2));
-        assert_eq!(Lined::new("\u{feff}a\nb\u{7}X").places_in_file("a\nbX", &[3]), [place(2, 3)]);
+        let cleaned = Lined::new("\u{feff}a\nb\u{7}X");
+        assert_eq!(places(&cleaned, 0, Style::Plain, "a\nbX", &[3]), [place(2, 3)]);
     }
 }

@@ -45,14 +45,14 @@ pub(super) fn read(text: &str) -> Read {
 fn comment_in_text(text: &str, event: &Event<'_>, span: &granit_parser::Span) -> Option<Fault> {
     let Event::Scalar(value, ScalarStyle::Plain, ..) = event else { return None };
     let rest = text.get(span.end.byte_offset()?..)?;
-    let rest = rest.split(['\n', '\r']).next()?;
-    let comment = rest.trim_start();
+    let comment = rest.trim_start_matches([' ', '\t']);
     let is_word = comment.strip_prefix('#').is_some_and(|word| word.starts_with(char::is_alphanumeric));
     if value.is_empty() || !is_word {
         return None;
     }
     let end = place(&span.end);
     let blanks = u32::try_from(rest.len() - comment.len()).unwrap_or(0);
+    let comment = comment.split(['\n', '\r']).next()?;
     let message = format!("`{}` is a comment here, and no part of the text", quoted(comment));
     let hint = "put the whole text in quotes, or a space after the `#` of a comment";
     let place = Place { column: end.column + blanks, ..end };
