@@ -25,6 +25,7 @@ mod shape;
 mod slips;
 #[cfg(test)]
 mod soundness;
+mod times;
 mod walk;
 mod written_number;
 

@@ -94,7 +94,7 @@ pub const LOOSE_ID_PATTERN: &str = "^[a-zA-Z][a-zA-Z0-9_-]*$";
 pub const OUTPUT_PATTERN: &str = "^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$";
 /// Counts above this are typing errors.
 pub const MAX_COUNT: u64 = 1_000_000;
-const MAX_TOKENS: u64 = 1_000_000_000_000;
+const MAX_TOKENS: u64 = i64::MAX as u64;
 const MAX_USD: f64 = 1_000_000.0;
 
 /// By which a JSON document names its schema.
@@ -261,7 +261,7 @@ pub static LOOP: Object = Object {
     fields: &[
         field(
             "maxIterations",
-            Whole(1, MAX_COUNT),
+            Whole(1, u32::MAX as u64),
             Optional,
             "",
             "How often at most; required unless `forEach` is given",

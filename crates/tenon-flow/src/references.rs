@@ -22,24 +22,43 @@ pub(crate) fn resolve(files: &Files, folder: &Path, text: &str) -> Result<Resolv
         return Ok(Resolved::Inline);
     };
     let mut seen: Vec<PathBuf> = Vec::new();
+    // The file that named this one, and its text.
+    let mut through: Option<(String, String)> = None;
     loop {
         if seen.len() >= MAX_CHAIN {
             return Err(RefError::Depth(seen.len() + 1));
         }
-        if name.is_empty() {
-            return Err(RefError::Empty(seen.len()));
-        }
-        let path = files.confined(folder, &name)?;
-        if seen.contains(&path) {
-            return Err(RefError::Cycle { name, depth: seen.len() });
-        }
-        let content = files.read_text(&path, &name)?;
+        let (path, content) = match read(files, folder, &name, &seen) {
+            Ok(found) => found,
+            Err(error) => {
+                return Err(match through {
+                    Some((file, text)) => RefError::Chained { file, text, error: Box::new(error) },
+                    None => error,
+                });
+            }
+        };
         seen.push(path);
-        match content.trim().strip_prefix(MARK) {
-            Some(next) => name = next.trim().to_owned(),
+        // A text of several lines is no path.
+        match content.trim().strip_prefix(MARK).filter(|next| !next.contains(['\n', '\r'])) {
+            Some(next) => {
+                let next = next.trim().to_owned();
+                through = Some((std::mem::replace(&mut name, next), content));
+            }
             None => return Ok(Resolved::File { name, content }),
         }
     }
+}
+
+fn read(files: &Files, folder: &Path, name: &str, seen: &[PathBuf]) -> Result<(PathBuf, String), RefError> {
+    if name.is_empty() {
+        return Err(RefError::Empty(seen.len()));
+    }
+    let path = files.confined(folder, name)?;
+    if seen.contains(&path) {
+        return Err(RefError::Cycle { name: name.to_owned(), depth: seen.len() });
+    }
+    let content = files.read_text(&path, name)?;
+    Ok((path, content))
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -110,6 +129,12 @@ impl RefError {
     pub(crate) fn hint(&self) -> String {
         let hint = match self {
             RefError::NotText { why, .. } => return why.hint(),
+            RefError::Chained { error, .. } if !matches!(**error, RefError::Missing { .. }) => {
+                return error.hint();
+            }
+            RefError::Chained { .. } => {
+                "a file that holds nothing but `@path` stands for the file it names: is the name right?"
+            }
             RefError::Missing { .. } => "paths start at the folder of the document; is the name right?",
             RefError::Escape(_) => {
                 "move or copy the file into the folder of the document, or the document up"
@@ -133,6 +158,9 @@ pub enum RefError {
     /// It is there, and no text.
     #[error("`{name}`: {why}")]
     NotText { name: String, why: Box<NotText> },
+    /// What a file names that the document names.
+    #[error("{error}")]
+    Chained { file: String, text: String, error: Box<RefError> },
     #[error("`{0}` is outside the folder of the document")]
     Escape(String),
     #[error("`{0}` is larger than {MAX_FILE_BYTES} bytes")]

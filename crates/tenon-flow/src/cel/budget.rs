@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
-use cel::common::types::{CelBool, CelBytes, CelList, CelMap, CelString, CelTimestamp};
+use cel::common::types::{CelBool, CelBytes, CelList, CelMap, CelString};
 use cel::common::value::{CowVal, Val};
 use cel::{Context, ExecutionError, FunctionContext};
 use regex::{Regex, RegexBuilder};
 
 use super::written_number::{WrittenNumber, plain};
-use super::{STANDARD, Scope, arithmetic, compare, convert, presence};
+use super::{STANDARD, Scope, arithmetic, compare, convert, presence, times};
 
 /// A unit is a value looked at or [`BYTES_PER_UNIT`] bytes of text. Going through a thousand results of a few pages
 /// each takes less than a tenth of this, and all of it takes well under a second.
@@ -34,7 +34,6 @@ const SPEND: &str = "@spend";
 const ARGUMENT: &str = "@argument";
 const RANGE: &str = "@range";
 const MATCHES: &str = "@matches";
-const UTC: &str = "@utc";
 const STRING: &str = "@string";
 
 /// What one evaluation has spent.
@@ -120,14 +119,16 @@ pub(super) fn context<'v>(scope: &'v Scope, meter: &Meter) -> Context<'v, 'v> {
     }
     let string: Function = Box::new(string);
     let _ = context.add_function(STRING, string);
-    let utc: Function = Box::new(utc);
-    let _ = context.add_function(UTC, utc);
+    let duration: Function = Box::new(times::duration);
+    let _ = context.add_function(times::DURATION, duration);
+    let timestamp: Function = Box::new(times::timestamp);
+    let _ = context.add_function(times::TIMESTAMP, timestamp);
     let has: Function = Box::new(presence::has);
     let _ = context.add_function(presence::HAS, has);
     context
 }
 
-type Answer<'c, 'v> = Result<CowVal<'c, 'v>, ExecutionError>;
+pub(super) type Answer<'c, 'v> = Result<CowVal<'c, 'v>, ExecutionError>;
 type Function = Box<dyn for<'c, 'v> Fn(&mut FunctionContext<'c, 'v>) -> Answer<'c, 'v> + Send + Sync>;
 
 /// One argument in, the same out.
@@ -161,13 +162,7 @@ fn string<'c, 'v>(call: &mut FunctionContext<'c, 'v>) -> Answer<'c, 'v> {
     if let Some(written) = call.args.first().and_then(|value| value.downcast_ref::<WrittenNumber>()) {
         return Ok(CowVal::owned(CelString::from(written.text().to_owned())));
     }
-    match STANDARD.find_overload("string", &call.args) {
-        Some(string) => string(std::mem::take(&mut call.args)),
-        None => {
-            let types = call.args.iter().map(|value| value.get_type().name().to_owned()).collect();
-            Err(ExecutionError::no_such_overload("string", types))
-        }
-    }
+    times::standard("string", call)
 }
 
 fn calculate(operator: &'static str, meter: Meter) -> Function {
@@ -177,15 +172,6 @@ fn calculate(operator: &'static str, meter: Meter) -> Function {
         }
         arithmetic::calculate(operator, call)
     })
-}
-
-/// A point in time without the offset it was written with: its hour is that of UTC wherever it comes from.
-fn utc<'c, 'v>(call: &mut FunctionContext<'c, 'v>) -> Answer<'c, 'v> {
-    let value = call.args.pop().ok_or_else(ExecutionError::missing_argument_or_target)?;
-    match value.downcast_ref::<CelTimestamp>() {
-        Some(time) => Ok(CowVal::owned(CelTimestamp::from(time.inner().to_utc().fixed_offset()))),
-        None => Ok(value),
-    }
 }
 
 /// What a comprehension goes over: the keys of a map in order, whatever order the map keeps them in.
@@ -224,13 +210,6 @@ pub(super) fn metered(mut tree: IdedExpr) -> IdedExpr {
 
 fn meter(node: &mut IdedExpr) {
     super::walk::children_mut(node).into_iter().for_each(meter);
-    if matches!(&node.expr, Expr::Call(call) if call.func_name == "timestamp" && call.target.is_none()) {
-        if let Expr::Call(call) = &mut node.expr {
-            meter_call(call);
-        }
-        wrap(node, UTC);
-        return;
-    }
     match &mut node.expr {
         Expr::Call(call) => meter_call(call),
         Expr::Comprehension(it) => meter_comprehension(it),
@@ -276,6 +255,9 @@ fn meter_call(call: &mut CallExpr) {
             None => {
                 let arguments = call.target.as_deref_mut().into_iter().chain(&mut call.args);
                 arguments.for_each(|argument| count_as(argument, ARGUMENT));
+                if let (None, Some(name)) = (&call.target, times::stand_in(&call.func_name)) {
+                    call.func_name = name.to_owned();
+                }
             }
         },
     }

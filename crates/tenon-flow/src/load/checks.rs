@@ -118,12 +118,21 @@ impl Check<'_> {
                 }
             }
             Err(RefError::NotText { name, why }) => self.no_text(&name, &why),
+            // It is said in the file that has it.
+            Err(error @ RefError::Chained { .. }) => {
+                let RefError::Chained { file, text, error: inner } = &error else { return };
+                if let RefError::NotText { name, why } = &**inner {
+                    return self.no_text(name, why);
+                }
+                let file = self.file.parent().unwrap_or(Path::new("")).join(file);
+                let source = Source::new(&file, text);
+                let mark = source.lined.text().find(references::MARK).unwrap_or(0);
+                let place = source.lined.place_at(mark);
+                let (message, hint) = (error.to_string(), error.hint());
+                self.problems.add(&source, Severity::Error, reference_code(inner), place, message, hint);
+            }
             Err(error) => {
-                let code = match error {
-                    RefError::Escape(_) => Code::RefEscape,
-                    RefError::TooLarge(_) => Code::TooLarge,
-                    _ => Code::RefMissing,
-                };
+                let code = reference_code(&error);
                 let hint = match error {
                     RefError::Missing { .. } => {
                         "a text that begins with `@` names a file, relative to the document".to_owned()
@@ -275,4 +284,12 @@ pub(super) fn each_step(workflow: &Workflow) -> impl Iterator<Item = (String, &S
         });
         std::iter::once((pointer, step)).chain(inner)
     })
+}
+
+fn reference_code(error: &RefError) -> Code {
+    match error {
+        RefError::Escape(_) => Code::RefEscape,
+        RefError::TooLarge(_) => Code::TooLarge,
+        _ => Code::RefMissing,
+    }
 }

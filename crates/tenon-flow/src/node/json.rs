@@ -1,7 +1,10 @@
 //! JSON with places. The text is checked by the one strict reader of the workspace first; this scanner only walks
 //! what is known to be valid.
 
+use std::collections::HashSet;
+
 use super::{Fault, Key, Kind, MAX_DEPTH, MAX_NODES, Node, Read, Style, too_deep, too_many};
+use crate::diagnostic::quoted;
 use crate::document::Place;
 
 pub(super) fn read(text: &str) -> Read {
@@ -14,7 +17,11 @@ pub(super) fn read(text: &str) -> Read {
     if let Some(deep) = deeper_than(text, MAX_DEPTH) {
         return Read::failed(deep);
     }
-    if let Err(fault) = tenon_contract::compact_json(text) {
+    // A name that is there twice hides nothing else: the scanner finds all of them.
+    let is_json = || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    if let Err(fault) = tenon_contract::compact_json(text)
+        && !(fault.message.contains(TWICE) && is_json())
+    {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let place = Place { line: count(fault.line), column: count(fault.column) };
         let hint = hint_for(&fault.message);
@@ -22,15 +29,18 @@ pub(super) fn read(text: &str) -> Read {
     }
     let mut scanner = Scanner::new(text);
     match scanner.value() {
-        Ok(root) => Read { root: Some(root), faults: Vec::new() },
+        Ok(root) => Read { root: Some(root), faults: scanner.faults },
         Err(fault) => Read::failed(fault),
     }
 }
 
+/// How the strict reader says it.
+const TWICE: &str = "there twice";
+
 /// What to do about a fault of the strict reader.
 fn hint_for(message: &str) -> &'static str {
     match message {
-        it if it.contains("there twice") => "give the second one another name, or take it out",
+        it if it.contains(TWICE) => "give the second one another name, or take it out",
         it if it.starts_with("a comma before") => "take the comma out",
         it if it.contains("property name in double quotes") => "names stand in double quotes: `\"name\":`",
         it if it.contains("`,` or") => "put a comma between two values, or close the bracket before this",
@@ -77,13 +87,15 @@ struct Scanner<'a> {
     text: &'a str,
     at: usize,
     line: u32,
-    line_start: usize,
+    /// A byte of this line, and its column.
+    counted: (usize, u32),
     nodes: usize,
+    faults: Vec<Fault>,
 }
 
 impl Scanner<'_> {
     fn new(text: &str) -> Scanner<'_> {
-        Scanner { text, at: 0, line: 1, line_start: 0, nodes: 0 }
+        Scanner { text, at: 0, line: 1, counted: (0, 1), nodes: 0, faults: Vec::new() }
     }
 
     /// Nesting has been bounded.
@@ -97,6 +109,7 @@ impl Scanner<'_> {
         let kind = match self.peek() {
             b'{' => {
                 let mut entries = Vec::new();
+                let mut seen = HashSet::new();
                 self.at += 1;
                 while !self.closes(b'}') {
                     let place = self.place();
@@ -104,7 +117,14 @@ impl Scanner<'_> {
                     self.blank();
                     self.at += 1;
                     let value = self.value()?;
-                    entries.push((Key { name, place }, value));
+                    // The first one stays.
+                    match seen.insert(name.clone()) {
+                        true => entries.push((Key { name, place }, value)),
+                        false => {
+                            let message = format!("not JSON: the property `{}` is {TWICE}", quoted(&name));
+                            self.faults.push(Fault::new(place, message, hint_for(TWICE)));
+                        }
+                    }
                 }
                 Kind::Map(entries)
             }
@@ -159,7 +179,7 @@ impl Scanner<'_> {
                 b'\n' => {
                     self.at += 1;
                     self.line += 1;
-                    self.line_start = self.at;
+                    self.counted = (self.at, 1);
                 }
                 b' ' | b'\t' | b'\r' => self.at += 1,
                 _ => return,
@@ -171,8 +191,12 @@ impl Scanner<'_> {
         self.text.as_bytes().get(self.at).copied().unwrap_or(0)
     }
 
-    fn place(&self) -> Place {
-        let column = self.text.get(self.line_start..self.at).unwrap_or_default().chars().count() + 1;
-        Place { line: self.line, column: u32::try_from(column).unwrap_or(u32::MAX) }
+    /// Counts from the place before: a line may be the whole document.
+    fn place(&mut self) -> Place {
+        let (from, column) = self.counted;
+        let more = self.text.get(from..self.at).unwrap_or_default().chars().count();
+        let column = column.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+        self.counted = (self.at, column);
+        Place { line: self.line, column }
     }
 }

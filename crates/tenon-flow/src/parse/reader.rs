@@ -421,7 +421,7 @@ impl<'a> Reader<'a> {
         let node = fields.get(name)?;
         let Some(Scalar::Text(text)) = node.resolve() else {
             let hint = match (&node.kind, node.resolve()) {
-                (Kind::Scalar { text, .. }, Some(Scalar::Number(_))) => {
+                (Kind::Scalar { text, .. }, Some(Scalar::Number(number))) if number.is_u64() => {
                     format!(
                         "name the unit: `{name}: {}s` for seconds, `m` for minutes, `h` for hours",
                         quoted(text)

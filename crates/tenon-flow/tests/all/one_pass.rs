@@ -221,3 +221,58 @@ fn names_that_a_loop_takes_are_told() {
         assert_eq!(told, wanted, "{repeat}");
     }
 }
+
+/// A name that is there twice hides nothing, in either format.
+#[test]
+fn names_that_are_there_twice_are_all_told() {
+    let document =
+        r#"{"name": "n", "name": "m", "steps": [{"id": "a", "id": "b", "condition": "steps.no.status"}]}"#;
+    let read = |file: &str| -> Vec<(String, u32)> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(file);
+        fs::write(&path, document).unwrap();
+        let Err(LoadError::Invalid(found)) = load(&path, &LoadOptions::default()) else { panic!() };
+        found.iter().map(|one| (one.code.text().to_owned(), one.column)).collect()
+    };
+    let (json, yaml) = (read("flow.json"), read("flow.yaml"));
+    assert_eq!(json, yaml);
+    let codes: Vec<&str> = json.iter().map(|(code, _)| code.as_str()).collect();
+    assert_eq!(codes.len(), 3, "{json:?}");
+}
+
+/// What is wrong with a file that a document names is said in that file.
+#[test]
+fn files_that_name_files_are_followed_as_long_as_they_hold_nothing_else() {
+    let table = [
+        ("@there.md", None),
+        ("  @there.md\n", None),
+        // A text that happens to begin like that.
+        ("@alice reviews the code.\nBe kind.", None),
+        (
+            "@gone.md",
+            Some("greet.md:1:1: error[ref_missing]: `gone.md` cannot be read: there is no such file"),
+        ),
+        (
+            "\n  @../out.md",
+            Some("greet.md:2:3: error[ref_escape]: `../out.md` is outside the folder of the document"),
+        ),
+        ("@greet.md", Some("greet.md:1:1: error[ref_missing]: @-ref cycle detected at `greet.md` (depth 1)")),
+    ];
+    for (text, wanted) in table {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("there.md"), "There.").unwrap();
+        fs::write(folder.path().join("greet.md"), text).unwrap();
+        let path = folder.path().join("flow.yaml");
+        fs::write(&path, "name: n\nsteps: [{id: a, instructions: '@greet.md'}]").unwrap();
+        let told = match load(&path, &LoadOptions::default()) {
+            Ok(_) => None,
+            Err(LoadError::Invalid(found)) => {
+                let all = found[0].to_string().replace(&format!("{}/", folder.path().display()), "");
+                assert_eq!(found.len(), 1, "{all}");
+                all.lines().next().map(str::to_owned)
+            }
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(told.as_deref(), wanted, "{text:?}");
+    }
+}
