@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tenon_flow::{
-    CallPhase, FlowEvent, FlowEventData, MessageLevel, Report, StepReport, StepStatus, TurnPhase,
-    WorkflowOutcome, WorkflowStatus,
+    CallPhase, FlowEvent, FlowEventData, MessageLevel, Report, ReportStatus, StepReport, StepStatus,
+    TurnPhase, WorkflowOutcome, WorkflowStatus,
 };
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -136,7 +136,7 @@ impl Progress {
             }
             FlowEventData::StepEnd(report) => {
                 state.running.remove(step);
-                if self.is_told(step) || report.status != StepStatus::Completed {
+                if self.is_told(step) || report.status != ReportStatus::Ended(StepStatus::Completed) {
                     self.say(&mut state, &ended(step, report));
                 }
             }
@@ -161,6 +161,10 @@ impl Progress {
                     TurnPhase::Response => String::new(),
                 };
                 self.does(&mut state, step, doing);
+                if let (Level::Verbose, Some(usage)) = (self.reporter.level, turn.usage) {
+                    let used = format!("{} tokens in, {} out", usage.input, usage.output);
+                    self.say(&mut state, &format!("{}turn {}: {used}", agent_of(event), turn.turn));
+                }
             }
             FlowEventData::ToolCall(call) => {
                 match call.phase {
@@ -170,7 +174,8 @@ impl Progress {
                 if self.reporter.level == Level::Verbose && call.phase == CallPhase::End {
                     let verdict = if call.is_error == Some(true) { "failed" } else { "done" };
                     let ms = call.duration_ms.unwrap_or_default();
-                    self.say(&mut state, &format!("step {step}: {} {verdict} in {ms} ms", call.tool_name));
+                    let who = agent_of(event);
+                    self.say(&mut state, &format!("{who}{} {verdict} in {ms} ms", call.tool_name));
                 }
             }
             FlowEventData::Message(message) => {
@@ -186,7 +191,12 @@ impl Progress {
                     Some(ms) => format!("; it is tried again in {:.1} s", ms as f64 / 1000.0),
                     None => String::new(),
                 };
-                self.say(&mut state, &format!("warning: {}{}{again}", of_step(step), error.error.message));
+                let step = match (error.item, error.retry_after_ms.and(error.iteration)) {
+                    (Some(item), _) => format!("{step}[{item}]"),
+                    (None, Some(iteration)) => format!("{step}.{iteration}"),
+                    (None, None) => step.to_owned(),
+                };
+                self.say(&mut state, &format!("warning: {}{}{again}", of_step(&step), error.error.message));
             }
             FlowEventData::MessageSent(sent) if self.reporter.level == Level::Verbose => {
                 self.say(&mut state, &format!("{}wrote {} to {}", of_step(step), sent.id, sent.to));
@@ -377,7 +387,7 @@ fn shortened(name: &str, width: usize) -> String {
 fn ended(step: &str, report: &StepReport) -> String {
     let seconds = report.duration_ms as f64 / 1000.0;
     match (&report.error, report.status) {
-        (Some(error), StepStatus::Failed) => {
+        (Some(error), ReportStatus::Ended(StepStatus::Failed)) => {
             format!("step {step}: failed after {seconds:.1} s{}: {}", cost(report), error.message)
         }
         (_, status) => format!("step {step}: {} in {seconds:.1} s{}", status.name(), cost(report)),
@@ -393,15 +403,25 @@ fn cost(report: &StepReport) -> String {
     }
 }
 
+/// Whose agent it is: a step's, or the coordinator.
+fn agent_of(event: &FlowEvent) -> String {
+    match (event.step_id.as_deref(), event.agent.as_deref()) {
+        (None, Some(agent)) => format!("{agent}: "),
+        (step, _) => of_step(step.unwrap_or_default()),
+    }
+}
+
 fn of_step(step: &str) -> String {
     if step.is_empty() { String::new() } else { format!("step {step}: ") }
 }
 
 /// `2 completed, 1 failed`
 fn counts(report: &Report) -> String {
-    let all = [StepStatus::Completed, StepStatus::Failed, StepStatus::Cancelled, StepStatus::Skipped];
-    let counted = all.iter().filter_map(|status| {
-        let n = report.steps.0.iter().filter(|(_, step)| step.status == *status).count();
+    let ended = [StepStatus::Completed, StepStatus::Failed, StepStatus::Cancelled, StepStatus::Skipped];
+    let all =
+        ended.map(ReportStatus::Ended).into_iter().chain([ReportStatus::Suspended, ReportStatus::Waiting]);
+    let counted = all.filter_map(|status| {
+        let n = report.steps.0.iter().filter(|(_, step)| step.status == status).count();
         (n > 0).then(|| format!("{n} {}", status.name()))
     });
     counted.collect::<Vec<_>>().join(", ")

@@ -57,6 +57,8 @@ mod flow_approve;
 mod flow_approve_document;
 #[path = "all/flow_at_once.rs"]
 mod flow_at_once;
+#[path = "all/flow_attempts.rs"]
+mod flow_attempts;
 #[path = "all/flow_counted.rs"]
 mod flow_counted;
 #[path = "all/flow_events.rs"]

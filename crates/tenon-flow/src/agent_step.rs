@@ -21,7 +21,8 @@ use tenon_tools::{Offered, Permissions, Registry};
 
 use crate::context_files::{FileContent, read_context_files};
 use crate::coordinator::Coordinator;
-use crate::event::{FlowEmitter, MessageLevel};
+use crate::emitter::FlowEmitter;
+use crate::event::MessageLevel;
 use crate::isolation::{Before, FolderTools, Isolation, Kept, Worktree, Worktrees};
 use crate::prompt::{PromptParts, prompt};
 use crate::shared::Shared;
@@ -123,6 +124,7 @@ impl AgentSteps {
             request.agent.name.clone(),
             key.to_string(),
         ));
+        sink.recall(&turns.records);
         let traced = Traced::begin_step(&self.parts, &key);
         let worktree = match self.isolate(&key, &request, &turns, &sink).await {
             Ok(worktree) => worktree,

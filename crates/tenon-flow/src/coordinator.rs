@@ -17,7 +17,8 @@ use tenon_tools::Registry;
 use crate::addressee::names;
 use crate::agent_step::as_step_error;
 use crate::coordinator_tools::{self, LastWord};
-use crate::event::{ErrorData, FlowEmitter, FlowEventData};
+use crate::emitter::FlowEmitter;
+use crate::event::{ErrorData, FlowEventData};
 use crate::message::{Address, COORDINATOR, DropReason};
 use crate::paid::cost_of;
 use crate::post::{Note, Post, Reader};
@@ -122,6 +123,7 @@ impl Coordinator {
                     Some(COORDINATOR.to_owned()),
                     key.clone(),
                 );
+                sink.recall(&turns.records);
                 let registry = Registry::new();
                 for tool in coordinator_tools::tools(&self.flow, &self.post, events, &self.word, &stop) {
                     // Their names differ.
@@ -166,7 +168,13 @@ impl Coordinator {
             let mut error = as_step_error(&failure);
             error.message =
                 format!("the coordinator stopped, and the run goes on without it: {}", error.message);
-            let data = ErrorData { error: ErrorReport::from(&error), retry_after_ms: None, iteration: None };
+            let data = ErrorData {
+                error: ErrorReport::from(&error),
+                retry_after_ms: None,
+                attempts: None,
+                iteration: None,
+                item: None,
+            };
             events.emit_for(None, Some(COORDINATOR), FlowEventData::Error(data));
         }
         self.post.close_for(&Address::Coordinator, DropReason::NoCoordinator).await;

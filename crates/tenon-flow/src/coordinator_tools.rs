@@ -8,7 +8,8 @@ use tenon_core::{Args, BoxFut, ErrorClass, Failure, Tool, ToolCtx, ToolKind, Too
 use tenon_tools::{ArgReader, Refusal};
 
 use crate::addressee::{address, names};
-use crate::event::{FlowEmitter, FlowEventData};
+use crate::emitter::FlowEmitter;
+use crate::event::FlowEventData;
 use crate::load::LoadedWorkflow;
 use crate::message::{
     Address, COORDINATOR, CoordinatorNarration, CoordinatorSynthesis, DropReason, MessageType,

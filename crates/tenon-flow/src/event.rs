@@ -3,9 +3,9 @@
 //! Every event has its number, its time and the run's id; `data` has a fixed shape for each type. The schema is published
 //! ([`events_schema`], `schemas/flow-events.json`), and consumers pass over types and fields that they do not know. Events
 //! hold results, so they go to whoever asked for the run and are not kept. Which event follows from what is in
-//! `step_events.rs`.
+//! `step_events.rs`; who numbers them is `emitter.rs`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::ser::SerializeMap;
@@ -31,6 +31,8 @@ pub struct FlowEvent {
     pub run_id: Arc<str>,
     /// `each[3].inner`; none for the run as a whole.
     pub step_id: Option<String>,
+    /// From 1, and one more each time something around the step is tried again. None for the run as a whole.
+    pub attempt: Option<u32>,
     /// The key of the document's `agents`.
     pub agent: Option<String>,
     pub data: FlowEventData,
@@ -149,7 +151,7 @@ pub struct StepProgress {
     pub of: u32,
 }
 
-/// A step that will not run.
+/// A step that will not run, as far as the present attempt at what is around it goes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepSkipped {
@@ -200,7 +202,7 @@ pub struct ToolCallData {
     pub phase: CallPhase,
     pub tool_name: String,
     pub tool_call_id: String,
-    /// The arguments as the model gave them; at the start.
+    /// The arguments as the model gave them, `{"_raw": "…"}` with their text where they are no JSON object; at the start.
     #[schemars(with = "Option<Value>")]
     pub input: Option<JsonText>,
     /// What the model is told; at the end.
@@ -254,15 +256,19 @@ pub struct ErrorData {
     pub error: ErrorReport,
     /// The step is tried again after this long.
     pub retry_after_ms: Option<u64>,
-    /// Of a loop whose judge gave no verdict, from 0.
+    /// How often the step, the round or the item has been tried by now; none for a judge.
+    pub attempts: Option<u32>,
+    /// Of a loop: the round that is tried again, or that its judge gave no verdict on, from 0.
     pub iteration: Option<u32>,
+    /// Of a `forEach`: the item that is tried again, from 0.
+    pub item: Option<u32>,
 }
 
 /// As [`StepStatus`] spells it.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(crate) enum StatusName {
+enum StatusName {
     Completed,
     Failed,
     Skipped,
@@ -271,12 +277,13 @@ pub(crate) enum StatusName {
 
 impl Serialize for FlowEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(7))?;
+        let mut map = serializer.serialize_map(Some(8))?;
         map.serialize_entry("type", self.data.type_name())?;
         map.serialize_entry("seq", &self.seq)?;
         map.serialize_entry("time", &self.time.to_iso8601())?;
         map.serialize_entry("run_id", &*self.run_id)?;
         map.serialize_entry("step_id", &self.step_id)?;
+        map.serialize_entry("attempt", &self.attempt)?;
         map.serialize_entry("agent", &self.agent)?;
         match &self.data {
             FlowEventData::PlanReady(data) => map.serialize_entry("data", data),
@@ -361,10 +368,11 @@ fn line(name: &str, data: &Value) -> Value {
             "time": { "type": "string", "format": "date-time" },
             "run_id": { "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" },
             "step_id": nullable,
+            "attempt": { "type": ["integer", "null"], "minimum": 1 },
             "agent": nullable,
             "data": data,
         },
-        "required": ["type", "seq", "time", "run_id", "step_id", "agent", "data"],
+        "required": ["type", "seq", "time", "run_id", "step_id", "attempt", "agent", "data"],
         "additionalProperties": false,
     })
 }
@@ -386,44 +394,4 @@ pub struct NoFlowSink;
 
 impl FlowSink for NoFlowSink {
     fn emit(&self, _event: FlowEvent) {}
-}
-
-/// Numbers and stamps the events of one run.
-pub struct FlowEmitter {
-    run_id: Arc<str>,
-    sink: Arc<dyn FlowSink>,
-    /// Numbering and handing over happen under one lock, so that numbers leave in order.
-    last_seq: Mutex<u64>,
-}
-
-impl FlowEmitter {
-    pub fn new(run_id: &str, sink: Arc<dyn FlowSink>) -> FlowEmitter {
-        FlowEmitter { run_id: Arc::from(run_id), sink, last_seq: Mutex::new(0) }
-    }
-
-    /// About the run as a whole.
-    pub fn emit(&self, data: FlowEventData) {
-        self.emit_for(None, None, data);
-    }
-
-    pub fn emit_for(&self, step_id: Option<&str>, agent: Option<&str>, data: FlowEventData) {
-        let mut seq = self.last_seq.lock().unwrap_or_else(PoisonError::into_inner);
-        *seq += 1;
-        self.sink.emit(FlowEvent {
-            seq: *seq,
-            time: Timestamp::now(),
-            run_id: Arc::clone(&self.run_id),
-            step_id: step_id.map(str::to_owned),
-            agent: agent.map(str::to_owned),
-            data,
-        });
-    }
-
-    pub fn run_id(&self) -> &str {
-        &self.run_id
-    }
-
-    pub(crate) fn sink(&self) -> &dyn FlowSink {
-        &*self.sink
-    }
 }

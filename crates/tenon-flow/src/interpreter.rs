@@ -336,7 +336,8 @@ impl Interpreter {
                 let duration_ms = at.0.saturating_sub(self.began.0);
                 let graph = self.graph.as_ref().filter(|_| self.outcome.is_none());
                 if let Some(graph) = graph {
-                    self.outcome = Some(ending::suspended(graph, self.spent, duration_ms));
+                    let open = graph.open(&asks);
+                    self.outcome = Some(ending::suspended(graph, open, self.spent, duration_ms));
                 }
                 return actions;
             }

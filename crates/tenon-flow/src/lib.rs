@@ -25,6 +25,7 @@ mod draw;
 mod drive;
 mod duration;
 mod earlier;
+mod emitter;
 mod event;
 mod exact_json;
 mod fields;
@@ -103,10 +104,11 @@ pub use document_schema::document_schema;
 pub use draw::{Drawing, Plan, PlanKind, PlanStep};
 pub use drive::drive;
 pub use earlier::{Earlier, Pauses};
+pub use emitter::FlowEmitter;
 pub use event::{
-    AgentTurn, CallPhase, ErrorData, FlowEmitter, FlowEvent, FlowEventData, FlowSink, LoopType, MessageData,
-    MessageLevel, NoFlowSink, Output, PlanReady, SCHEMA_VERSION, SkipReason, StepProgress, StepSkipped,
-    StepStart, ToolCallData, TurnPhase, WorkflowStart, events_schema,
+    AgentTurn, CallPhase, ErrorData, FlowEvent, FlowEventData, FlowSink, LoopType, MessageData, MessageLevel,
+    NoFlowSink, Output, PlanReady, SCHEMA_VERSION, SkipReason, StepProgress, StepSkipped, StepStart,
+    ToolCallData, TurnPhase, WorkflowStart, events_schema,
 };
 pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS, Object, Takes};
 pub use forget_copies::forget_copies;
@@ -136,7 +138,7 @@ pub use message::{
     CoordinatorSynthesis, DropReason, Letter, MaxWakeCyclesWarning, MessageDropped, MessageSent, MessageType,
 };
 pub use not_text::{Mark as EncodingMark, NotText};
-pub use notice::{Notice, Started, StepKind};
+pub use notice::{Notice, Started, StepKind, TriedAgain};
 pub use page::{Payloads, page, says_nothing_of_the_run};
 pub use parse::parse;
 pub use past::{Given, NotKept, Past, Wanted, Was};
@@ -147,11 +149,13 @@ pub use port::{
 };
 pub use prompt::{PromptParts, prompt};
 pub use record::{
-    Answer, JsonText, NotRun, Shown, Spent, StepError, StepErrorClass, StepRecord, StepStatus,
-    WorkflowOutcome, WorkflowStatus,
+    Answer, JsonText, NotRun, OpenStatus, OpenStep, Shown, Spent, StepError, StepErrorClass, StepRecord,
+    StepStatus, WorkflowOutcome, WorkflowStatus,
 };
 pub use references::{RefError, confined};
-pub use report::{CoordinatorReport, ErrorReport, QuestionReport, Report, StepReport, StepReports, Tokens};
+pub use report::{
+    CoordinatorReport, ErrorReport, QuestionReport, Report, ReportStatus, StepReport, StepReports, Tokens,
+};
 pub use run::{CannotRun, FlowRun, StopRun, run, show_again};
 pub use run_talk::{CoordinatorView, MessageFate, MessageView, NoteView, TalkView};
 pub use run_view::{AttemptView, CallView, RunStep, RunView, TurnView, ViewStatus};

@@ -20,8 +20,7 @@ use crate::approval_wait::{Busy, Desk, Waiting};
 use crate::earlier::{Place, place_of, places_around};
 use crate::interpreter::includes::{as_step, included};
 use crate::load::LoadedWorkflow;
-use crate::paid::{add_to_steps, total};
-
+use crate::paid::{UnderWay, add_to_steps, spent_by, total};
 use crate::step_log::Begun;
 use crate::{
     ApprovalRequest, Completion, DurableRun, Interpreter, NoLog, Notice, Question, Role, RunSpec, Started,
@@ -57,11 +56,20 @@ pub async fn run_locally(
     spec.earlier = log.earlier();
     runner.spent_before(&lost);
     let desk = Desk::new();
-    let around = Shared { root: spec.workflow.clone(), runner, log, kill, desk: Arc::clone(&desk) };
-    let mut run = LocalRun::new(spec.clone(), around, cancel, None);
+    let inside = Arc::new(UnderWay::default());
+    let shared = Shared {
+        root: spec.workflow.clone(),
+        runner,
+        log,
+        kill,
+        desk: Arc::clone(&desk),
+        inside: Arc::clone(&inside),
+    };
+    let mut run = LocalRun::new(spec.clone(), shared, cancel, None);
     let mut outcome = drive(Interpreter::new(spec), &mut run).await;
     if outcome.status == WorkflowStatus::Suspended {
         outcome.questions = desk.open().into_values().collect();
+        inside.add_to(&mut outcome);
     }
     add_to_steps(&mut outcome, &dropped);
     outcome
@@ -76,6 +84,7 @@ struct Shared {
     log: Arc<dyn StepLog>,
     kill: Cancel,
     desk: Arc<Desk>,
+    inside: Arc<UnderWay>,
 }
 
 struct LocalRun {
@@ -202,8 +211,11 @@ impl LocalRun {
         }
     }
 
-    /// As the interpreter is to count its time.
-    fn by_work(&self, completion: Completion) -> Completion {
+    /// As the interpreter is to count its time. What it is told is known to it, and to nobody around it.
+    fn hand_over(&self, completion: Completion) -> Completion {
+        if self.spec.included.is_some() {
+            self.shared.inside.add(&self.spec.place, &spent_by(&completion));
+        }
         Completion { at: self.shared.log.worked(completion.at), ..completion }
     }
 
@@ -271,6 +283,7 @@ impl LocalRun {
         let mut inner = LocalRun::new(spec.clone(), shared, cancel, busy);
         Box::pin(async move {
             let outcome = drive(Interpreter::new(spec), &mut inner).await;
+            inner.shared.inside.over(&inner.spec.place);
             (as_step(&request.step_id, &outcome), inner.holding.take())
         })
     }
@@ -357,7 +370,7 @@ impl DurableRun for LocalRun {
         loop {
             if let Some((_, completion)) = self.again.pop_first() {
                 self.time = Time::Before;
-                return Ok(Some(self.by_work(completion)));
+                return Ok(Some(self.hand_over(completion)));
             }
             self.time = Time::Now;
             self.recalled.clear();
@@ -367,7 +380,7 @@ impl DurableRun for LocalRun {
             }
             if let Some((completion, busy)) = self.kept.pop_front() {
                 self.holding = busy;
-                return Ok(Some(self.by_work(completion)));
+                return Ok(Some(self.hand_over(completion)));
             }
             self.holding = None;
             let may_rest = self.spec.included.is_none() && self.told == Told::Nothing;

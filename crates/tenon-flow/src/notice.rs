@@ -10,8 +10,8 @@ use crate::{NotRun, Question, StepError, StepKey, StepRecord};
 pub enum Notice {
     /// Also an agent that is no step of its own: of an iteration, an item, a judge.
     Started(Started),
-    /// The step failed and is tried again after this long.
-    Retrying { key: StepKey, error: StepError, after_ms: u64 },
+    /// It failed and is tried again after this long.
+    Retrying { key: StepKey, what: TriedAgain, error: StepError, after_ms: u64 },
     /// Without having started where its condition could not be evaluated.
     Ended { key: StepKey, agent: Option<String>, record: Arc<StepRecord> },
     /// It had ended before the run was cut off and went on. The interpreter does not know of it.
@@ -31,6 +31,14 @@ pub enum Notice {
     Asked { key: StepKey, question: Question },
     /// A judge gave no verdict; the loop goes on as if it had said no.
     JudgeFailed { key: StepKey, iteration: u32, error: StepError },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriedAgain {
+    /// A step, or an agent that is told of as one, with everything inside it.
+    Step,
+    /// All steps of a round or an item of a loop, which is told of only through them.
+    Turn,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
-//! What a run has paid for: by its turns, by how its steps ended, and by attempts that were given up.
+//! What a run has paid for: by its turns, by how its steps ended, by attempts that were given up, and inside what is under way.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenon_core::{Cost, Models, TurnRecord, Usage};
 
@@ -14,7 +14,36 @@ pub(crate) fn add_to_steps(outcome: &mut WorkflowOutcome, dropped: &[(StepKey, S
         let id = key.segments().get(1).map(Segment::id);
         if let Some((_, record)) = outcome.steps.iter_mut().find(|(step, _)| Some(step.as_str()) == id) {
             Arc::make_mut(record).spent.add(spent);
+        } else if let Some(step) = outcome.open.iter_mut().find(|step| Some(step.id.as_str()) == id) {
+            step.spent.add(spent);
         }
+    }
+}
+
+/// What workflows inside a run have spent that are under way themselves: nobody around them knows of it yet.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay(Mutex<BTreeMap<StepKey, Spent>>);
+
+impl UnderWay {
+    pub(crate) fn add(&self, place: &StepKey, spent: &Spent) {
+        self.lock().entry(place.clone()).or_default().add(spent);
+    }
+
+    /// It is over, and says itself what it has spent.
+    pub(crate) fn over(&self, place: &StepKey) {
+        self.lock().remove(place);
+    }
+
+    /// Adds it to a run that is set aside, and to its steps.
+    pub(crate) fn add_to(&self, outcome: &mut WorkflowOutcome) {
+        let under_way: Vec<(StepKey, Spent)> =
+            self.lock().iter().map(|(place, spent)| (place.clone(), *spent)).collect();
+        outcome.spent.add(&total(&under_way));
+        add_to_steps(outcome, &under_way);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<StepKey, Spent>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

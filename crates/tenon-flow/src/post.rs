@@ -22,7 +22,8 @@ use tokio::time::Instant;
 
 use crate::addressee::{Place, around, is_or_is_inside, items, place};
 use crate::coordinator::Coordination;
-use crate::event::{FlowEmitter, FlowEventData};
+use crate::emitter::FlowEmitter;
+use crate::event::FlowEventData;
 use crate::load::LoadedWorkflow;
 use crate::message::{
     Address, AgentInboxDrain, CoordinatorInboxMessage, DropReason, Letter, MessageDropped, MessageSent,

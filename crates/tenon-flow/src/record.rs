@@ -394,7 +394,7 @@ pub struct WorkflowOutcome {
     pub status: WorkflowStatus,
     /// The answer; none unless the run completed and something was left behind.
     pub answer: Option<Answer>,
-    /// Each step of the document, in its order; of loops and includes only the step itself.
+    /// Each step of the document that is over, in its order; of loops and includes only the step itself.
     pub steps: Vec<(String, Arc<StepRecord>)>,
     pub spent: Spent,
     pub duration_ms: u64,
@@ -402,8 +402,30 @@ pub struct WorkflowOutcome {
     pub error: Option<StepError>,
     /// What the coordinator came to, where there was one. Its spending is in `spent`.
     pub coordinator: Option<Coordinated>,
-    /// What a suspended run waits for. Steps that have not ended are not in `steps` then.
+    /// Of a suspended run: the steps that have not ended, which are not in `steps`.
+    pub open: Vec<OpenStep>,
+    /// What a suspended run waits for.
     pub questions: Vec<Question>,
+}
+
+/// A step that has not ended when its run is set aside.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenStep {
+    pub id: String,
+    /// Among all steps of the document, from 0.
+    pub position: usize,
+    pub status: OpenStatus,
+    /// By what is over inside it.
+    pub spent: Spent,
+    pub duration_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenStatus {
+    /// It has started, and a person is asked: by the step itself, or inside it.
+    Suspended,
+    /// It has not started.
+    Waiting,
 }
 
 impl WorkflowOutcome {

@@ -9,10 +9,10 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use tenon_core::{Failure, Timestamp, Usage};
 
-use crate::event::{SCHEMA_VERSION, StatusName};
+use crate::event::SCHEMA_VERSION;
 use crate::{
-    Answer, Coordinated, JsonText, Question, Spent, StepError, StepRecord, StepStatus, WorkflowOutcome,
-    WorkflowStatus,
+    Answer, Coordinated, JsonText, OpenStatus, OpenStep, Question, Spent, StepError, StepRecord, StepStatus,
+    WorkflowOutcome, WorkflowStatus,
 };
 
 /// What came of a run.
@@ -27,14 +27,14 @@ pub struct Report {
     /// several such. `null` unless the run completed, and when that step was skipped.
     #[schemars(with = "Option<Value>")]
     pub outputs: Option<Output>,
-    /// By id, in the order of the document.
+    /// Every step by its id, in the order of the document.
     pub steps: StepReports,
     pub usage: Tokens,
     /// Dollars; `null` when the price of something is not known.
     pub total_cost_usd: Option<f64>,
     pub duration_ms: u64,
     pub error: Option<ErrorReport>,
-    /// What a suspended run waits for. Steps that have not ended are not among `steps` then.
+    /// What a suspended run waits for.
     pub questions: Vec<QuestionReport>,
     /// With `--coordinator`. What it used is part of the run's `usage` and cost.
     pub coordinator: Option<CoordinatorReport>,
@@ -90,13 +90,18 @@ impl From<&Coordinated> for CoordinatorReport {
 
 impl Report {
     pub fn new(run_id: &str, outcome: &WorkflowOutcome) -> Report {
-        let steps = outcome.steps.iter().map(|(id, record)| (id.clone(), StepReport::new(record)));
+        let over = outcome.steps.iter().map(|(id, record)| (id.clone(), StepReport::new(record)));
+        let mut steps: Vec<(String, StepReport)> = over.collect();
+        // In the order of the document, so that each finds those before it.
+        for open in &outcome.open {
+            steps.insert(open.position.min(steps.len()), (open.id.clone(), StepReport::open(open)));
+        }
         Report {
             schema_version: SCHEMA_VERSION,
             run_id: run_id.to_owned(),
             status: outcome.status,
             outputs: outcome.answer.clone().map(Output),
-            steps: StepReports(steps.collect()),
+            steps: StepReports(steps),
             usage: outcome.spent.usage.into(),
             total_cost_usd: outcome.spent.cost_usd,
             duration_ms: outcome.duration_ms,
@@ -169,8 +174,8 @@ impl JsonSchema for StepReports {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepReport {
-    #[schemars(with = "StatusName")]
-    pub status: StepStatus,
+    #[schemars(with = "ReportStatusName")]
+    pub status: ReportStatus,
     /// What the agent said, in all its turns.
     pub content: String,
     /// What it submitted.
@@ -186,7 +191,7 @@ pub struct StepReport {
 impl StepReport {
     pub fn new(record: &Arc<StepRecord>) -> StepReport {
         StepReport {
-            status: record.status,
+            status: ReportStatus::Ended(record.status),
             content: record.content.clone(),
             result: record.result.clone(),
             usage: record.spent.usage.into(),
@@ -195,6 +200,63 @@ impl StepReport {
             error: record.error.as_ref().map(ErrorReport::from),
         }
     }
+
+    fn open(step: &OpenStep) -> StepReport {
+        StepReport {
+            status: match step.status {
+                OpenStatus::Suspended => ReportStatus::Suspended,
+                OpenStatus::Waiting => ReportStatus::Waiting,
+            },
+            content: String::new(),
+            result: None,
+            usage: step.spent.usage.into(),
+            cost: step.spent.cost_usd,
+            duration_ms: step.duration_ms,
+            error: None,
+        }
+    }
+}
+
+/// How a step ended, or how it stands when its run is set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportStatus {
+    Ended(StepStatus),
+    /// A person is asked, by the step or inside it.
+    Suspended,
+    /// It has not started.
+    Waiting,
+}
+
+impl ReportStatus {
+    /// Programs match on these names.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReportStatus::Ended(status) => status.name(),
+            ReportStatus::Suspended => "suspended",
+            ReportStatus::Waiting => "waiting",
+        }
+    }
+}
+
+impl Serialize for ReportStatus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// As [`ReportStatus`] spells it.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ReportStatusName {
+    Completed,
+    Failed,
+    Skipped,
+    Cancelled,
+    /// Only in the object of a suspended run.
+    Suspended,
+    /// Only in the object of a suspended run.
+    Waiting,
 }
 
 /// Why something failed.

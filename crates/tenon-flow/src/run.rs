@@ -16,7 +16,8 @@ use tenon_core::{
 use tenon_tools::{Hooks, PermissionOptions, Permissions, Registry, RuleError, TakenName};
 
 use crate::agent_step::as_step_error;
-use crate::event::{FlowEmitter, FlowEventData, NoFlowSink, PlanReady, SCHEMA_VERSION, WorkflowStart};
+use crate::emitter::FlowEmitter;
+use crate::event::{FlowEventData, NoFlowSink, PlanReady, SCHEMA_VERSION, WorkflowStart};
 use crate::paid::GivenUp;
 use crate::past::Past;
 use crate::retell::{Counts, Listener, retell};
@@ -48,6 +49,7 @@ pub async fn run(
     stop: StopRun,
 ) -> WorkflowOutcome {
     let flow = Arc::clone(&spec.workflow);
+    events.recall(&log.earlier());
     begin(&flow, &events, log.has_begun(&spec.place));
     let traced = Traced::begin(&parts);
     parts.template.budget = run_budget::of_run(&spec, &*log, parts.template.budget);
@@ -79,6 +81,7 @@ pub async fn run(
 /// Tells a run that is over once more, from what is known of it: nothing is run and nobody is asked. `None` if it is not.
 pub fn show_again(spec: &RunSpec, past: &Past, events: &FlowEmitter) -> Option<WorkflowOutcome> {
     let outcome = past.outcome(spec)?;
+    events.recall(&past.earlier());
     begin(&spec.workflow, events, true);
     retell(spec, past, &mut ToldAgain { events, given_up: past.given_up() });
     events.emit(FlowEventData::WorkflowEnd(Arc::new(Report::new(events.run_id(), &outcome))));

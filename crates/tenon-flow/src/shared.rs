@@ -9,7 +9,7 @@ use tenon_core::Tool;
 
 use crate::agent_step::{ANONYMOUS, listed};
 use crate::coordinator::{Coordination, Coordinator};
-use crate::event::FlowEmitter;
+use crate::emitter::FlowEmitter;
 use crate::message::{Address, DropReason};
 use crate::message_tools::{SEND_MESSAGE, SendMessage};
 use crate::post::{AfterReading, Dropped, Post, Reader};

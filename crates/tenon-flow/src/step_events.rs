@@ -4,14 +4,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tenon_core::{BoxFut, Event, EventKind, EventSink, Part, PartKind, RawJson};
+use tenon_core::{BoxFut, Event, EventKind, EventSink, Part, PartKind, RawJson, ToolReport, TurnRecord};
 
+use crate::emitter::FlowEmitter;
 use crate::event::{
-    AgentTurn, CallPhase, ErrorData, FlowEmitter, FlowEventData, LoopType, MessageData, MessageLevel, Output,
-    SkipReason, StepProgress, StepSkipped, StepStart, ToolCallData, TurnPhase,
+    AgentTurn, CallPhase, ErrorData, FlowEventData, LoopType, MessageData, MessageLevel, Output, SkipReason,
+    StepProgress, StepSkipped, StepStart, ToolCallData, TurnPhase,
 };
 use crate::report::{ErrorReport, QuestionReport, StepReport};
-use crate::{JsonText, NotRun, Notice, Started, StepError, StepKind};
+use crate::{JsonText, NotRun, Notice, Role, Segment, Started, StepError, StepKey, StepKind, TriedAgain};
 
 /// Tells what the interpreter has to say.
 pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
@@ -38,23 +39,36 @@ pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
                 StepKind::Include { name } => start.include = Some(name),
             }
             let data = FlowEventData::StepStart(start);
-            events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
+            events.emit_at(&key, agent.as_deref(), data);
         }
-        Notice::Retrying { key, error, after_ms } => {
-            let data = ErrorData {
+        Notice::Retrying { key, what, error, after_ms } => {
+            let mut data = ErrorData {
                 error: ErrorReport::from(&error),
                 retry_after_ms: Some(after_ms),
+                attempts: Some(key.attempt()),
                 iteration: None,
+                item: None,
             };
-            events.emit_for(Some(&key.step_id()), None, FlowEventData::Error(data));
+            let key = match what {
+                TriedAgain::Step => key,
+                TriedAgain::Turn => {
+                    let mut segments = key.segments().to_vec();
+                    if let Some(turn) = segments.pop() {
+                        (data.iteration, data.item) = (turn.of_iteration(), turn.of_item());
+                        segments.push(Segment::new(turn.id()));
+                    }
+                    StepKey::of(segments, Role::Work)
+                }
+            };
+            events.emit_at(&key, None, FlowEventData::Error(data));
         }
         Notice::Ended { key, agent, record } => {
             let data = FlowEventData::StepEnd(Box::new(StepReport::new(&record)));
-            events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
+            events.emit_at(&key, agent.as_deref(), data);
         }
         Notice::Restored { key, agent, record } => {
             let data = FlowEventData::StepRestored(Box::new(StepReport::new(&record)));
-            events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
+            events.emit_at(&key, agent.as_deref(), data);
         }
         Notice::NotRun { key, agent, why, condition, record } => {
             let (reason, mut message) = skip_reason(&why);
@@ -62,15 +76,15 @@ pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
                 message.push_str(&format!(": {condition}"));
             }
             let data = FlowEventData::StepSkipped(StepSkipped { status: record.status, reason, message });
-            events.emit_for(Some(&key.step_id()), agent.as_deref(), data);
+            events.emit_at(&key, agent.as_deref(), data);
         }
         Notice::Progress { key, done, of } => {
             let data = FlowEventData::StepProgress(StepProgress { done, of });
-            events.emit_for(Some(&key.step_id()), None, data);
+            events.emit_at(&key, None, data);
         }
         Notice::Asked { key, question } => {
             let data = FlowEventData::StepSuspended(Box::new(QuestionReport::new(&question)));
-            events.emit_for(Some(&key.step_id()), None, data);
+            events.emit_at(&key, None, data);
         }
         Notice::JudgeFailed { key, iteration, error } => {
             // Words count from 1, data from 0.
@@ -80,9 +94,11 @@ pub(crate) fn tell(events: &FlowEmitter, notice: Notice) {
             let data = ErrorData {
                 error: ErrorReport::from(&error),
                 retry_after_ms: None,
+                attempts: None,
                 iteration: Some(iteration),
+                item: None,
             };
-            events.emit_for(Some(&key.step_id()), None, FlowEventData::Error(data));
+            events.emit_at(&key, None, FlowEventData::Error(data));
         }
     }
 }
@@ -125,8 +141,8 @@ pub(crate) struct StepSink {
 struct State {
     /// Of each agent: the step's own, and those that work for it.
     speakers: HashMap<Option<String>, Speaker>,
-    /// Arguments of calls that have not started.
-    inputs: HashMap<String, RawJson>,
+    /// Arguments of calls that have not started, by who made them.
+    inputs: HashMap<(Option<String>, String), RawJson>,
 }
 
 #[derive(Default)]
@@ -166,10 +182,33 @@ impl StepSink {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Calls from before the run went on, of which some have no end.
+    pub(crate) fn recall(&self, turns: &[TurnRecord]) {
+        let mut state = self.state();
+        for turn in turns {
+            if let TurnRecord::ModelTurn { message, .. } = turn {
+                let calls = message.tool_calls().map(|call| ((None, call.id.clone()), call.input()));
+                state.inputs.extend(calls);
+            }
+        }
+    }
+
+    /// A call that is over and never began: nobody knows the tool, its arguments cannot be read, or it was denied or left out.
+    fn never_began(&self, event: &Event) -> Option<FlowEventData> {
+        let EventKind::ToolFinished(ToolReport { call_id, name, .. }) = &event.kind else { return None };
+        let parent = self.parent(event);
+        let input = self.state().inputs.remove(&(parent.clone(), call_id.clone()))?;
+        Some(started(call_id, name, Some(input), parent))
+    }
+
+    /// The step's agent itself works for no call that anybody made.
+    fn parent(&self, event: &Event) -> Option<String> {
+        event.parent.clone().filter(|call| *call != self.call_id)
+    }
+
     /// What an event has to say, if anything.
     fn translate(&self, event: &Event) -> Option<FlowEventData> {
-        // The step's agent itself works for no call that anybody made.
-        let parent = event.parent.clone().filter(|call| *call != self.call_id);
+        let parent = self.parent(event);
         let mut state = self.state();
         let State { speakers, inputs } = &mut *state;
         let speaker = speakers.entry(parent.clone()).or_default();
@@ -208,7 +247,7 @@ impl StepSink {
                 match content {
                     Part::Text { text } => speaker.said.push_str(text),
                     Part::ToolCall(call) => {
-                        inputs.insert(call.id.clone(), call.input());
+                        inputs.insert((parent.clone(), call.id.clone()), call.input());
                     }
                     _ => {}
                 }
@@ -228,17 +267,8 @@ impl StepSink {
                 Some(FlowEventData::AgentTurn(response))
             }
             EventKind::ToolStarted { call_id, name, .. } => {
-                let input = inputs.remove(call_id).map(JsonText::from);
-                Some(FlowEventData::ToolCall(Box::new(ToolCallData {
-                    phase: CallPhase::Start,
-                    tool_name: name.clone(),
-                    tool_call_id: call_id.clone(),
-                    input,
-                    output: None,
-                    is_error: None,
-                    duration_ms: None,
-                    parent_call_id: parent,
-                })))
+                let input = inputs.remove(&(parent.clone(), call_id.clone()));
+                Some(started(call_id, name, input, parent))
             }
             EventKind::ToolFinished(report) => Some(FlowEventData::ToolCall(Box::new(ToolCallData {
                 phase: CallPhase::End,
@@ -272,11 +302,23 @@ impl StepSink {
     }
 }
 
+fn started(call_id: &str, name: &str, input: Option<RawJson>, parent: Option<String>) -> FlowEventData {
+    FlowEventData::ToolCall(Box::new(ToolCallData {
+        phase: CallPhase::Start,
+        tool_name: name.to_owned(),
+        tool_call_id: call_id.to_owned(),
+        input: input.map(JsonText::from),
+        output: None,
+        is_error: None,
+        duration_ms: None,
+        parent_call_id: parent,
+    }))
+}
+
 impl EventSink for StepSink {
     fn emit(&self, event: Event) {
-        if let Some(data) = self.translate(&event) {
-            self.tell(data);
-        }
+        let told = [self.never_began(&event), self.translate(&event)];
+        told.into_iter().flatten().for_each(|data| self.tell(data));
         self.next.emit(event);
     }
 

@@ -351,6 +351,7 @@ fn scripted(number: usize, answer: &str) -> Reply {
         let (kind, rest) = part.split_once(' ').unwrap_or((part, ""));
         match (kind, rest.split_once(' ')) {
             ("text", _) => said.text(rest),
+            ("cut", _) => said.text(rest).finish("length"),
             ("status", _) => said.status(rest.parse().unwrap()),
             ("call", Some((tool, arguments))) => {
                 said.call_raw(&format!("call_{number}_{at}"), tool, arguments)

@@ -75,7 +75,7 @@ fn a_run_waits_for_a_person_and_goes_on_with_the_answer() {
     let server = planned();
     let (place, run) = suspended(GATED, &server);
     let report = run.json();
-    assert_eq!(statuses(&run), ["plan completed"]);
+    assert_eq!(statuses(&run), ["plan completed", "gate suspended", "ship waiting"]);
     assert_eq!((&report["outputs"], &report["error"]), (&Value::Null, &Value::Null));
     assert_eq!(report["questions"][0]["step_id"], "gate");
     assert_eq!(report["questions"][0]["message"], "Deploy to staging?");

@@ -22,7 +22,7 @@ pub fn events(run: &tenon_testkit::Run) -> Vec<Value> {
         }
         assert_eq!(line["seq"], json!(at + 1), "{line}");
         let keys: Vec<&str> = line.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(keys, ["type", "seq", "time", "run_id", "step_id", "agent", "data"]);
+        assert_eq!(keys, ["type", "seq", "time", "run_id", "step_id", "attempt", "agent", "data"]);
     }
     lines
 }

@@ -11,7 +11,7 @@ use super::{Asks, WallTime, whole_ms};
 use crate::document::Options;
 use crate::{
     Completion, Notice, Role, Segment, Spent, StepError, StepErrorClass, StepKey, StepOutcome, StepOutput,
-    StepRequest, StepStatus,
+    StepRequest, StepStatus, TriedAgain,
 };
 
 #[derive(Clone, Debug)]
@@ -126,13 +126,13 @@ impl Attempts {
                     Some(self.end(StepStatus::Cancelled, output, None, asks))
                 }
                 Retry::AtOnce => {
-                    asks.tell(Notice::Retrying { key: self.key(self.role), error, after_ms: 0 });
+                    self.tell_retry(error, 0, asks);
                     self.attempt += 1;
                     self.ask(asks);
                     None
                 }
                 Retry::After { ms } => {
-                    asks.tell(Notice::Retrying { key: self.key(self.role), error, after_ms: ms });
+                    self.tell_retry(error, ms, asks);
                     self.phase = Phase::Pausing;
                     asks.start(self.key(Role::Backoff), StepRequest::Sleep { ms });
                     None
@@ -144,6 +144,16 @@ impl Attempts {
                 Some(self.end(StepStatus::Failed, StepOutput::default(), Some(error), asks))
             }
         }
+    }
+
+    fn tell_retry(&self, error: StepError, after_ms: u64, asks: &mut Asks<'_>) {
+        let key = self.key(self.role);
+        asks.tell(Notice::Retrying { key, what: TriedAgain::Step, error, after_ms });
+    }
+
+    /// By attempts that are over.
+    pub(crate) fn spent(&self) -> Spent {
+        self.spent
     }
 
     /// Asks it to stop; `Some` when nothing was under way.

@@ -17,7 +17,7 @@ use crate::cel::Scope;
 use crate::document::OnStepFailure;
 use crate::{
     Completion, Item, Iteration, Notice, Role, Segment, Spent, Started, StepError, StepKey, StepKind,
-    StepOutcome, StepRecord, StepRequest, StepStatus, Upstream,
+    StepOutcome, StepRecord, StepRequest, StepStatus, TriedAgain, Upstream,
 };
 
 /// Where a loop stands: what is the same for all of its iterations.
@@ -217,6 +217,17 @@ impl Body {
         }
     }
 
+    /// By what is over in it.
+    pub(crate) fn spent(&self) -> Spent {
+        let mut spent = self.spent;
+        spent.add(&match &self.state {
+            State::One(errand) => errand.spent(),
+            State::Many(graph) => graph.spent(),
+            State::Pausing => Spent::default(),
+        });
+        spent
+    }
+
     /// When all steps of the body are over: the iteration, or another attempt at it.
     fn many_over(&mut self, at: &LoopPlace, asks: &mut Asks<'_>) -> Option<BodyEnded> {
         loop {
@@ -250,7 +261,7 @@ impl Body {
             };
             self.spent = ended.spent;
             if let Some(error) = ended.error {
-                asks.tell(Notice::Retrying { key, error, after_ms });
+                asks.tell(Notice::Retrying { key, what: TriedAgain::Turn, error, after_ms });
             }
             if after_ms > 0 {
                 let key = at.place.child(self.segment(at)).with_role(Role::Backoff);

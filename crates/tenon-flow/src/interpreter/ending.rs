@@ -19,7 +19,7 @@ use super::{MoneyLimit, RunSpec, WallTime};
 use crate::cel::CelError;
 use crate::run_budget::{TOKENS, TURNS, is_of_included};
 use crate::{
-    Answer, JsonText, Spent, StepError, StepErrorClass, StepRecord, StepStatus, WorkflowOutcome,
+    Answer, JsonText, OpenStep, Spent, StepError, StepErrorClass, StepRecord, StepStatus, WorkflowOutcome,
     WorkflowStatus,
 };
 
@@ -47,7 +47,12 @@ impl StopReason {
 }
 
 /// A run in which nothing is left to do until somebody answers. What has not ended stays as it is.
-pub(crate) fn suspended(graph: &Graph, spent: Spent, duration_ms: u64) -> WorkflowOutcome {
+pub(crate) fn suspended(
+    graph: &Graph,
+    open: Vec<OpenStep>,
+    spent: Spent,
+    duration_ms: u64,
+) -> WorkflowOutcome {
     WorkflowOutcome {
         status: WorkflowStatus::Suspended,
         answer: None,
@@ -56,6 +61,7 @@ pub(crate) fn suspended(graph: &Graph, spent: Spent, duration_ms: u64) -> Workfl
         duration_ms,
         error: None,
         coordinator: None,
+        open,
         questions: Vec::new(),
     }
 }
@@ -113,6 +119,7 @@ pub(crate) fn outcome(
         duration_ms,
         error,
         coordinator: None,
+        open: Vec::new(),
         questions: Vec::new(),
     }
 }

@@ -125,6 +125,13 @@ impl ForEach {
         self.fill(asks)
     }
 
+    /// By what is over in it.
+    pub(crate) fn spent(&self) -> Spent {
+        let mut spent = self.spent;
+        self.running.values().for_each(|body| spent.add(&body.spent()));
+        spent
+    }
+
     /// Starts items while there is room; the loop's end when none is left.
     fn fill(&mut self, asks: &mut Asks<'_>) -> Option<Ended> {
         while self.starting == Starting::Allowed

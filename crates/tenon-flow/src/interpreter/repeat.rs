@@ -115,6 +115,17 @@ impl Repeat {
         }
     }
 
+    /// By what is over in it.
+    pub(crate) fn spent(&self) -> Spent {
+        let mut spent = self.spent;
+        spent.add(&match &self.phase {
+            Phase::Pausing => Spent::default(),
+            Phase::Body(body) => body.spent(),
+            Phase::Judging { attempts, .. } => attempts.spent(),
+        });
+        spent
+    }
+
     /// Nothing more may be started; what is done counts.
     fn is_ending(&self, asks: &Asks<'_>) -> bool {
         self.stopping || asks.exhausted.is_some()

@@ -26,8 +26,8 @@ use crate::cel::{CelError, Expression, Scope};
 use crate::document::{OnStepFailure, Options, Scheduler};
 use crate::load::{LoadedStep, LoopKind, StepBody};
 use crate::{
-    AtOnce, Completion, NotRun, Notice, Role, Segment, Started, StepError, StepErrorClass, StepKey, StepKind,
-    StepRecord, StepRequest, StepStatus, Upstream,
+    AtOnce, Completion, NotRun, Notice, OpenStatus, OpenStep, Role, Segment, Spent, Started, StepError,
+    StepErrorClass, StepKey, StepKind, StepRecord, StepRequest, StepStatus, Upstream,
 };
 
 /// How a level is run.
@@ -95,6 +95,17 @@ enum Activity {
     ForEach(Box<ForEach>),
 }
 
+impl Activity {
+    /// By what is over of it.
+    fn spent(&self) -> Spent {
+        match self {
+            Activity::Errand(errand) => errand.spent(),
+            Activity::Repeat(repeat) => repeat.spent(),
+            Activity::ForEach(each) => each.spent(),
+        }
+    }
+}
+
 impl Graph {
     pub(crate) fn start(
         place: StepKey,
@@ -141,6 +152,35 @@ impl Graph {
             Node::Over(record) => Some((step, record)),
             _ => None,
         })
+    }
+
+    /// By what is over in it.
+    pub(crate) fn spent(&self) -> Spent {
+        let mut spent = Spent::default();
+        for node in &self.nodes {
+            spent.add(&match node {
+                Node::Waiting | Node::Ready => Spent::default(),
+                Node::Running { activity, .. } => activity.spent(),
+                Node::Over(record) => record.spent,
+            });
+        }
+        spent
+    }
+
+    /// The steps that are not over, of a run that is set aside.
+    pub(crate) fn open(&self, asks: &Asks<'_>) -> Vec<OpenStep> {
+        let nodes = self.list.steps().iter().zip(&self.nodes).enumerate();
+        let open = nodes.filter_map(|(position, (step, node))| {
+            let (status, spent, duration_ms) = match node {
+                Node::Over(_) => return None,
+                Node::Waiting | Node::Ready => (OpenStatus::Waiting, Spent::default(), 0),
+                Node::Running { since, activity } => {
+                    (OpenStatus::Suspended, activity.spent(), asks.took(&self.key(position), *since))
+                }
+            };
+            Some(OpenStep { id: step.id.clone(), position, status, spent, duration_ms })
+        });
+        open.collect()
     }
 
     pub(crate) fn scope(&self) -> &Scope {

@@ -164,6 +164,7 @@ fn view() -> RunView {
         duration_ms: 9_000,
         error: Some(contract_error()),
         coordinator: None,
+        open: Vec::new(),
         questions: Vec::new(),
     };
     RunView {
