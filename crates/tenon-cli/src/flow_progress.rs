@@ -424,7 +424,12 @@ fn counts(report: &Report) -> String {
         let n = report.steps.0.iter().filter(|(_, step)| step.status == status).count();
         (n > 0).then(|| format!("{n} {}", status.name()))
     });
-    counted.collect::<Vec<_>>().join(", ")
+    let counted = counted.collect::<Vec<_>>().join(", ");
+    let is_done = |step: &StepReport| matches!(step.status, StepStatus::Completed | StepStatus::Skipped);
+    // A run whose steps are all done fails by what it was to give back.
+    let by_outputs =
+        report.status == WorkflowStatus::Failed && report.steps.0.iter().all(|(_, step)| is_done(step));
+    if by_outputs && !counted.is_empty() { format!("{counted}, but its `outputs` failed") } else { counted }
 }
 
 #[cfg(test)]

@@ -71,6 +71,8 @@ mod flow_exit_codes;
 mod flow_going_on;
 #[path = "all/flow_inputs.rs"]
 mod flow_inputs;
+#[path = "all/flow_inside.rs"]
+mod flow_inside;
 #[path = "all/flow_isolation.rs"]
 mod flow_isolation;
 #[path = "all/flow_knows.rs"]

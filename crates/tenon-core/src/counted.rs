@@ -2,19 +2,39 @@
 //!
 //! Dollars are `money.rs`. Who is asked what, and when, is the agent's.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::money::USUAL_OUTPUT_TOKENS;
 use crate::purse::{Answer, Purse};
 use crate::{BoxFut, Budget, Estimate, Exceeded, Reservation, Used};
 
-/// The most of each; `None` is no limit. `set_by` is what a person wrote it in, for messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The most of each; `None` is no limit. With each goes what a person wrote it in, for messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    pub whose: Whose,
     /// Answers of models.
-    pub turns: Option<(u32, &'static str)>,
+    pub turns: Option<(u32, Arc<str>)>,
     /// In and out.
-    pub tokens: Option<(u64, &'static str)>,
+    pub tokens: Option<(u64, Arc<str>)>,
+}
+
+/// Who has used up what it may, for messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Whose {
+    #[default]
+    Run,
+    /// A document inside the run that has limits of its own, by its name.
+    Document(Arc<str>),
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whose::Run => out.write_str("the run"),
+            Whose::Document(name) => write!(out, "`{name}`"),
+        }
+    }
 }
 
 /// Limits on turns and tokens, shared by everybody who holds a clone, in front of another budget.
@@ -60,19 +80,22 @@ impl CountedBudget {
         let most = estimate.max_output_tokens.unwrap_or(u64::MAX);
         let output = USUAL_OUTPUT_TOKENS.max(ledger.longest_answer).min(most);
         let amount = Amount { input: estimate.input_tokens, output };
-        if let Some((limit, set_by)) = self.limits.turns {
-            let used = ledger.turns;
+        let whose = || self.limits.whose.clone();
+        if let Some((limit, set_by)) = &self.limits.turns {
+            let (used, limit) = (ledger.turns, *limit);
             if used >= limit {
-                return Answer::Refused(Exceeded::Turns { used, limit, set_by });
+                let set_by = Arc::clone(set_by);
+                return Answer::Refused(Exceeded::Turns { whose: whose(), used, limit, set_by });
             }
             if used.saturating_add(ledger.under_way) >= limit {
                 return Answer::Wait;
             }
         }
-        if let Some((limit, set_by)) = self.limits.tokens {
-            let used = ledger.tokens;
+        if let Some((limit, set_by)) = &self.limits.tokens {
+            let (used, limit) = (ledger.tokens, *limit);
             if used >= limit {
-                return Answer::Refused(Exceeded::Tokens { used, limit, set_by });
+                let set_by = Arc::clone(set_by);
+                return Answer::Refused(Exceeded::Tokens { whose: whose(), used, limit, set_by });
             }
             let taken = used.saturating_add(ledger.reserved).saturating_add(amount.sum());
             if taken > limit && ledger.under_way > 0 {

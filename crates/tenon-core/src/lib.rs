@@ -37,7 +37,7 @@ mod usage;
 
 pub use ansi::AnsiStripper;
 pub use approval_mode::{ApprovalMode, UnknownMode};
-pub use counted::{CountedBudget, Counts};
+pub use counted::{CountedBudget, Counts, Whose};
 pub use display::{FileDiff, TaskExecution, TodoItem, TodoStatus, ToolDisplay};
 pub use event::{
     CompactTrigger, Event, EventKind, McpServer, McpStatus, PartKind, PermissionDenial, RunInfo, TaskEnd,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     Args, Cost, DeltaStream, Dollars, Event, FinishReason, LeftBehind, Message, PermissionUpdates, Price,
-    Request, SeenFile, ToolCtx, ToolOutcome, ToolResult, ToolSpec, Usage,
+    Request, SeenFile, ToolCtx, ToolOutcome, ToolResult, ToolSpec, Usage, Whose,
 };
 
 pub type BoxFut<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -340,10 +340,10 @@ pub enum Exceeded {
         Dollars(*.limit)
     )]
     NoPrice { model: String, limit: f64, set_by: &'static str },
-    #[error("the run has used {used} of its {limit} model turns, and needs another ({set_by})")]
-    Turns { used: u32, limit: u32, set_by: &'static str },
-    #[error("the run has used {used} of the {limit} tokens it may use, and needs more ({set_by})")]
-    Tokens { used: u64, limit: u64, set_by: &'static str },
+    #[error("{whose} has used {used} of its {limit} model turns, and needs another ({set_by})")]
+    Turns { whose: Whose, used: u32, limit: u32, set_by: Arc<str> },
+    #[error("{whose} has used {used} of the {limit} tokens it may use, and needs more ({set_by})")]
+    Tokens { whose: Whose, used: u64, limit: u64, set_by: Arc<str> },
 }
 
 /// What requests have come to.

@@ -304,8 +304,13 @@ impl StepRunner for AgentSteps {
         Box::pin(self.run_step(key, request, turns, cancel))
     }
 
-    fn inside(&self, workflow: &LoadedWorkflow, paid: &Spent) -> Option<Arc<dyn StepRunner>> {
-        let budget = run_budget::of_included(workflow, paid, &self.parts.template.budget)?;
+    fn inside(
+        &self,
+        workflow: &LoadedWorkflow,
+        name: &Arc<str>,
+        paid: &Spent,
+    ) -> Option<Arc<dyn StepRunner>> {
+        let budget = run_budget::of_included(workflow, name, paid, &self.parts.template.budget)?;
         let mut steps = self.clone();
         steps.parts.template.budget = budget;
         Some(Arc::new(steps))

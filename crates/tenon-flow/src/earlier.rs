@@ -5,14 +5,15 @@
 //! ([`Pauses`]), and a step that had failed does not count the time until the run had ended around it ([`Earlier`]). Where the rows
 //! are is `past.rs`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tenon_core::Timestamp;
 
+use crate::paid::GivenUp;
 use crate::past::{first_attempt, is_tried_again_around};
-use crate::{Role, Segment, StepKey};
+use crate::{Role, Segment, Spent, StepKey};
 
 /// A step, a round or an item of a loop whichever attempt at it, or a judge.
 pub(crate) type Place = (Vec<Segment>, Role);
@@ -29,6 +30,10 @@ pub(crate) struct Known {
     pub begun: HashMap<Place, Timestamp>,
     /// How long each was not worked on while others were, in milliseconds.
     pub idle: HashMap<Place, u64>,
+    /// What attempts had cost that are not told again.
+    pub given_up: GivenUp,
+    /// The pauses between attempts that are known.
+    pub backed_off: HashSet<StepKey>,
 }
 
 impl Earlier {
@@ -41,6 +46,17 @@ impl Earlier {
         }
         let there_were = tried.get(&first_attempt(key.segments())).map_or(0, |tried| tried.saturating_sub(1));
         if is_tried_again_around(key, tried) { there_were } else { there_were.max(allowed) }
+    }
+
+    /// What attempts at it had cost that are not told again.
+    pub(crate) fn given_up(&self, key: &StepKey) -> Spent {
+        self.0.given_up.by(key).copied().unwrap_or_default()
+    }
+
+    /// Whether the next attempt was made without this pause before it.
+    pub(crate) fn went_on_at_once(&self, pause: &StepKey) -> bool {
+        let tried = self.0.tried.get(&first_attempt(pause.segments()));
+        tried.is_some_and(|tried| *tried > pause.attempt()) && !self.0.backed_off.contains(pause)
     }
 
     /// Since when something has been under way that starts now, or is told to start.

@@ -17,168 +17,30 @@ mod for_each;
 pub(crate) mod includes;
 mod repeat;
 mod retry;
+mod run_spec;
 mod schedule;
 mod scope;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tenon_core::Timestamp;
 
 pub use self::for_each::MAX_ITEMS_AT_A_TIME;
+pub use self::run_spec::{AtOnce, Included, MoneyLimit, RunLimits, RunSpec, WallTime};
 
 use self::attempts::{Deadline, SetBy, TimeLimit};
 use self::ending::StopReason;
 use self::schedule::{Graph, Policy};
 use self::scope::{Around, OuterFor, StepList};
 use crate::cel::Scope;
-use crate::isolation::{Isolation, WORKTREE};
-use crate::load::LoadedWorkflow;
 use crate::{
-    Completion, Earlier, Item, Iteration, JsonText, NotRun, Notice, Role, Spent, StepError, StepKey,
-    StepRequest, Stopped, SubWorkflowRequest, TimedOutside, Upstream, WorkflowOutcome, with_defaults,
+    Completion, NotRun, Notice, Role, Spent, StepError, StepKey, StepRequest, Stopped, TimedOutside,
+    WorkflowOutcome,
 };
 
 /// Steps at a time, when neither the document nor its caller says.
 pub const DEFAULT_MAX_CONCURRENCY: u32 = 5;
-
-/// What is run.
-#[derive(Clone, Debug)]
-pub struct RunSpec {
-    pub workflow: Arc<LoadedWorkflow>,
-    /// The run, or for an included workflow the step that includes it: where every key begins.
-    pub place: StepKey,
-    /// The ids of the steps on the way from the run's document; empty for the run's own.
-    pub document: Vec<String>,
-    /// An object, checked against the document's `inputs`.
-    pub inputs: JsonText,
-    pub limits: RunLimits,
-    /// What was used before the first step and belongs to none: on making the document, or by attempts that a run that goes on
-    /// does not tell again. It counts.
-    pub before: Spent,
-    pub included: Option<Included>,
-    pub at_once: AtOnce,
-    /// Of earlier processes that had the run.
-    pub earlier: Earlier,
-}
-
-/// How many steps are started at a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AtOnce {
-    /// As the document and the caller say.
-    #[default]
-    AsWritten,
-    /// Whatever can be, to look at what was done: how many ran side by side may have been different then.
-    Everything,
-}
-
-/// What an included workflow is given by the step that includes it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Included {
-    /// From 1.
-    pub depth: u32,
-    pub outer: Vec<Upstream>,
-    pub item: Option<Item>,
-    pub iteration: Option<Iteration>,
-    pub timed_outside: TimedOutside,
-    /// Of the workflow around it, which holds for its steps too.
-    pub isolation: Isolation,
-}
-
-/// What a caller allows a run. What the document says itself holds too.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct RunLimits {
-    /// Where the document has no `maxConcurrency`.
-    pub max_concurrency: Option<u32>,
-    pub wall_time: Option<WallTime>,
-    pub max_usd: Option<MoneyLimit>,
-}
-
-/// How long a run may take, and where somebody wrote it: a flag, a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WallTime {
-    pub ms: u64,
-    /// As messages quote it.
-    pub set_by: &'static str,
-}
-
-/// An amount, and where somebody wrote it: a flag, a setting, a field of a document.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MoneyLimit {
-    pub usd: f64,
-    /// As messages quote it.
-    pub set_by: &'static str,
-}
-
-impl MoneyLimit {
-    /// The smaller of what the caller and the document allow.
-    pub fn of(caller: Option<MoneyLimit>, workflow: &LoadedWorkflow) -> Option<MoneyLimit> {
-        let set_by = "`budget.maxUsd` of the document";
-        let document = workflow.workflow.budget.max_usd.map(|usd| MoneyLimit { usd, set_by });
-        match (caller, document) {
-            (Some(caller), Some(document)) => Some(if document.usd < caller.usd { document } else { caller }),
-            (caller, document) => caller.or(document),
-        }
-    }
-}
-
-impl RunSpec {
-    /// A run of a document by itself.
-    pub fn new(workflow: Arc<LoadedWorkflow>, run_id: &str, inputs: JsonText) -> RunSpec {
-        RunSpec {
-            workflow,
-            place: StepKey::run(run_id),
-            document: Vec::new(),
-            inputs,
-            limits: RunLimits::default(),
-            before: Spent::default(),
-            included: None,
-            at_once: AtOnce::AsWritten,
-            earlier: Earlier::default(),
-        }
-    }
-
-    /// A workflow that a step of this run includes.
-    pub fn included(
-        &self,
-        workflow: Arc<LoadedWorkflow>,
-        key: StepKey,
-        request: &SubWorkflowRequest,
-    ) -> RunSpec {
-        RunSpec {
-            inputs: with_defaults(&workflow, request.inputs.clone()),
-            workflow,
-            place: key,
-            document: request.document.clone(),
-            // Time and money are the whole run's, and watched there.
-            limits: RunLimits { wall_time: None, max_usd: None, ..self.limits },
-            before: Spent::default(),
-            included: Some(Included {
-                depth: request.depth,
-                outer: request.outer.clone(),
-                item: request.item.clone(),
-                iteration: request.iteration.clone(),
-                timed_outside: request.timed_outside,
-                isolation: Isolation::of(self.isolation()),
-            }),
-            at_once: self.at_once,
-            earlier: self.earlier.clone(),
-        }
-    }
-
-    /// What steps are isolated by: a workflow can ask for more than the one around it, never for less.
-    pub(crate) fn isolation(&self) -> Option<&str> {
-        let own = self.workflow.workflow.options.isolation.as_deref();
-        match (self.included.as_ref().map(|included| included.isolation), Isolation::of(own)) {
-            (Some(Isolation::Worktree), _) | (_, Isolation::Worktree) => Some(WORKTREE),
-            (_, Isolation::Nothing) => None,
-            (_, Isolation::Unknown) => own,
-        }
-    }
-
-    pub(crate) fn depth(&self) -> usize {
-        self.included.as_ref().map_or(0, |included| included.depth as usize)
-    }
-}
 
 /// What is to be done next, in this order.
 #[derive(Clone, Debug, PartialEq)]
@@ -413,6 +275,8 @@ fn around(spec: &RunSpec) -> Around {
         outer_for: OuterFor::Beginners,
         item,
         iteration,
+        transport_retries: given.and_then(|it| it.transport_retries),
+        spent_before: BTreeMap::new(),
     }
 }
 

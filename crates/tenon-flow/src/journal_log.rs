@@ -204,6 +204,10 @@ impl StepLog for JournalLog {
         self.past.paid_inside(key, &self.models)
     }
 
+    fn paid_in_all_attempts(&self, key: &StepKey) -> Spent {
+        self.past.paid_in_all_attempts(key, &self.models)
+    }
+
     fn signals(&self) -> Signals {
         Signals {
             records: self.past.signals.clone(),

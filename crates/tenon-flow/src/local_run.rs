@@ -6,9 +6,9 @@
 //! completion that the log knows is told again, in its old place, and nothing is started for it. A run in which nothing but
 //! questions to people is left is set aside (`approval_wait.rs`).
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -20,12 +20,12 @@ use crate::approval_wait::{Busy, Desk, Waiting};
 use crate::earlier::{Place, place_of, places_around};
 use crate::interpreter::includes::{as_step, included};
 use crate::load::LoadedWorkflow;
-use crate::paid::{UnderWay, add_to_steps, spent_by, total};
+use crate::paid::{UnderWay, add_to_steps, plain, spent_by, total};
 use crate::step_log::Begun;
 use crate::{
-    ApprovalRequest, Completion, DurableRun, Interpreter, NoLog, Notice, Question, Role, RunSpec, Started,
-    StepError, StepErrorClass, StepKey, StepLog, StepOutcome, StepOutput, StepRequest, StepRunner, Stopped,
-    SubWorkflowRequest, Suspending, WorkflowOutcome, WorkflowStatus, drive,
+    ApprovalRequest, Completion, DurableRun, Interpreter, NoLog, Notice, Question, Role, RunSpec, Segment,
+    Started, StepError, StepErrorClass, StepKey, StepLog, StepOutcome, StepOutput, StepRequest, StepRunner,
+    Stopped, SubWorkflowRequest, Suspending, WorkflowOutcome, WorkflowStatus, drive,
 };
 
 /// How long a step that was told to stop may take to say what it spent. Then it is dropped.
@@ -64,6 +64,7 @@ pub async fn run_locally(
         kill,
         desk: Arc::clone(&desk),
         inside: Arc::clone(&inside),
+        runners: Arc::default(),
     };
     let mut run = LocalRun::new(spec.clone(), shared, cancel, None);
     let mut outcome = drive(Interpreter::new(spec), &mut run).await;
@@ -85,6 +86,8 @@ struct Shared {
     kill: Cancel,
     desk: Arc<Desk>,
     inside: Arc<UnderWay>,
+    /// Who runs the steps of included workflows that have rules of their own, by their place whichever attempt.
+    runners: Arc<Mutex<HashMap<Vec<Segment>, Arc<dyn StepRunner>>>>,
 }
 
 struct LocalRun {
@@ -276,9 +279,7 @@ impl LocalRun {
             return Box::pin(async { (failed(StepErrorClass::Include, message), busy) });
         };
         let mut shared = self.shared.clone();
-        if let Some(runner) = shared.runner.inside(&workflow, &shared.log.paid_inside(&key)) {
-            shared.runner = runner;
-        }
+        shared.runner = self.runner_inside(&workflow, &key);
         let spec = self.spec.included(workflow, key, &request);
         let mut inner = LocalRun::new(spec.clone(), shared, cancel, busy);
         Box::pin(async move {
@@ -286,6 +287,22 @@ impl LocalRun {
             inner.shared.inside.over(&inner.spec.place);
             (as_step(&request.step_id, &outcome), inner.holding.take())
         })
+    }
+
+    /// Who runs the steps of an included workflow: the same for all attempts at it, so that what it may spend is spent once.
+    fn runner_inside(&self, workflow: &LoadedWorkflow, key: &StepKey) -> Arc<dyn StepRunner> {
+        let Shared { runner, log, runners, .. } = &self.shared;
+        let mut runners = runners.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = plain(key.segments());
+        if let Some(known) = runners.get(&place) {
+            return Arc::clone(known);
+        }
+        let name = self.spec.name_of(workflow);
+        let Some(inside) = runner.inside(workflow, &name, &log.paid_in_all_attempts(key)) else {
+            return Arc::clone(runner);
+        };
+        runners.insert(place, Arc::clone(&inside));
+        inside
     }
 
     /// Whether it is work that keeps the run from being set aside. Time limits are none.

@@ -144,11 +144,24 @@ impl GivenUp {
 
 /// What has been paid for inside a step that has not ended: finished steps in it, and turns.
 pub(crate) fn inside(past: &Past, key: &StepKey, models: &Models) -> Spent {
-    let is_inside = |other: &StepKey| match key.role() {
+    paid_where(past, models, |other| match key.role() {
         Role::Work => other.segments().starts_with(key.segments()),
         // A timer has the place of its step, and costs nothing.
         _ => other == key,
-    };
+    })
+}
+
+/// The same, over all attempts at it and at what is around it, those that were given up too.
+pub(crate) fn in_all_attempts(past: &Past, key: &StepKey, models: &Models) -> Spent {
+    let place = plain(key.segments());
+    let mut spent = paid_where(past, models, |other| plain(other.segments()).starts_with(&place));
+    if let Some(given_up) = past.given_up().by(key) {
+        spent.add(given_up);
+    }
+    spent
+}
+
+fn paid_where(past: &Past, models: &Models, is_inside: impl Fn(&StepKey) -> bool) -> Spent {
     let parents = past.parents();
     let mut spent = Spent::default();
     let ended =

@@ -17,7 +17,7 @@ use tenon_core::{Models, Timestamp, TurnRecord};
 use crate::coordinator;
 use crate::earlier::{Pause, Place, place_of, places_around};
 use crate::journal::{Entry, JournalError, Revision, RowKind, RunState, StoredRun};
-use crate::paid::{GivenUp, add_to_steps, beyond, cost_of, inside, spent_by, total};
+use crate::paid::{GivenUp, add_to_steps, beyond, cost_of, in_all_attempts, inside, spent_by, total};
 use crate::retell::{Counts, Listener, retell};
 use crate::signal::{self, Signal};
 use crate::{
@@ -273,6 +273,11 @@ impl Past {
     /// What has been paid for inside what has not ended.
     pub(crate) fn paid_inside(&self, key: &StepKey, models: &Models) -> Spent {
         inside(self, key, models)
+    }
+
+    /// The same, over all attempts at it.
+    pub(crate) fn paid_in_all_attempts(&self, key: &StepKey, models: &Models) -> Spent {
+        in_all_attempts(self, key, models)
     }
 
     /// The outcome of a run all of whose steps have ended.

@@ -196,6 +196,12 @@ pub struct SubWorkflowRequest {
     /// measures it.
     pub timed_outside: TimedOutside,
     pub attempt: u32,
+    /// `maxRetries` of the include step, for the steps inside that have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport_retries: Option<u32>,
+    /// By earlier attempts at this step: what its document may spend it may spend over all of them.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent_before: Spent,
 }
 
 /// Who watches an included workflow's time.
@@ -279,10 +285,15 @@ pub trait StepRunner: Send + Sync {
         cancel: Cancel,
     ) -> BoxFut<'_, StepOutcome>;
 
-    /// Who runs the steps of a workflow that is included, where that has rules of its own. `paid` is what was spent inside it
-    /// when the run was here before.
-    fn inside(&self, workflow: &LoadedWorkflow, paid: &Spent) -> Option<Arc<dyn StepRunner>> {
-        let _ = (workflow, paid);
+    /// Who runs the steps of a workflow that is included, where that has rules of its own. Asked once for all attempts at one step.
+    /// `name` is what messages call its document; `paid` is what was spent inside it when the run was here before.
+    fn inside(
+        &self,
+        workflow: &LoadedWorkflow,
+        name: &Arc<str>,
+        paid: &Spent,
+    ) -> Option<Arc<dyn StepRunner>> {
+        let _ = (workflow, name, paid);
         None
     }
 

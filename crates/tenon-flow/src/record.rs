@@ -188,6 +188,10 @@ impl Spent {
         Spent { usage: outcome.usage(), cost_usd: outcome.cost_usd, turns: outcome.metrics.answers() }
     }
 
+    pub(crate) fn is_nothing(&self) -> bool {
+        *self == Spent::default()
+    }
+
     /// As budgets count it.
     pub fn used(&self) -> Used {
         let cost = self.cost_usd.map_or(Cost::Unknown, Cost::Usd);

@@ -59,6 +59,8 @@ fn essence(request: &StepRequest) -> StepRequest {
         })),
         StepRequest::SubWorkflow(request) => StepRequest::SubWorkflow(Box::new(SubWorkflowRequest {
             outer: timeless(&request.outer),
+            transport_retries: None,
+            spent_before: Spent::default(),
             ..(**request).clone()
         })),
         StepRequest::Sleep { ms } => StepRequest::Sleep { ms: *ms },

@@ -56,6 +56,11 @@ pub trait StepLog: Send + Sync {
         Spent::default()
     }
 
+    /// What has been paid for inside it over all attempts, those that were given up too.
+    fn paid_in_all_attempts(&self, _key: &StepKey) -> Spent {
+        Spent::default()
+    }
+
     /// What has happened beside the steps' turns so far, and where more of it is kept.
     fn signals(&self) -> Signals;
 

@@ -6,16 +6,21 @@ use futures_util::FutureExt;
 use proptest::prelude::*;
 use tenon_core::{
     Budget, CountedBudget, Counts, Estimate, Exceeded, MoneyBudget, NoBudget, Price, Rates, Reservation,
-    Usage, Used,
+    Usage, Used, Whose,
 };
 use tenon_testkit::cases;
 
 fn counted(turns: Option<u32>, tokens: Option<u64>, before: Used) -> CountedBudget {
-    let limits = Counts {
-        turns: turns.map(|turns| (turns, "`the turns`")),
-        tokens: tokens.map(|tokens| (tokens, "`the tokens`")),
-    };
-    CountedBudget::new(limits, &before, Arc::new(NoBudget))
+    CountedBudget::new(limits(Whose::Run, turns, tokens), &before, Arc::new(NoBudget))
+}
+
+fn limits(whose: Whose, turns: Option<u32>, tokens: Option<u64>) -> Counts {
+    let (of_turns, of_tokens) = ("`the turns`".into(), "`the tokens`".into());
+    Counts {
+        whose,
+        turns: turns.map(|turns| (turns, of_turns)),
+        tokens: tokens.map(|tokens| (tokens, of_tokens)),
+    }
 }
 
 fn estimate(input_tokens: u64, max_output_tokens: Option<u64>) -> Estimate {
@@ -44,11 +49,19 @@ fn no_more_turns_are_taken_than_may_be() {
     third.settle(answer(1));
     fourth.settle(answer(1));
     let refused = ask().unwrap().map(drop).unwrap_err();
-    assert_eq!(refused, Exceeded::Turns { used: 3, limit: 3, set_by: "`the turns`" });
     let told = "the run has used 3 of its 3 model turns, and needs another (`the turns`)";
     assert_eq!(refused.to_string(), told);
     budget.count(answer(1));
     assert!(matches!(ask(), Some(Err(Exceeded::Turns { used: 3, .. }))), "it was counted when it began");
+}
+
+#[test]
+fn a_document_with_limits_of_its_own_is_named() {
+    let inside = limits(Whose::Document("inc.yaml".into()), Some(1), Some(1));
+    let budget = CountedBudget::new(inside, &answer(0), Arc::new(NoBudget));
+    let refused = at_once(&budget, estimate(1, None)).unwrap().map(drop).unwrap_err();
+    let told = "`inc.yaml` has used 1 of its 1 model turns, and needs another (`the turns`)";
+    assert_eq!(refused.to_string(), told);
 }
 
 #[test]
@@ -65,7 +78,8 @@ fn tokens_are_set_aside_beside_others_and_spent_alone() {
     assert!(at_once(&budget, estimate(1, Some(1))).is_none());
     last.settle(answer(700));
     let refused = at_once(&budget, estimate(1, Some(1))).unwrap().map(drop).unwrap_err();
-    assert_eq!(refused, Exceeded::Tokens { used: 799, limit: 100, set_by: "`the tokens`" });
+    let told = "the run has used 799 of the 100 tokens it may use, and needs more (`the tokens`)";
+    assert_eq!(refused.to_string(), told);
     // What nobody counted is taken for what was expected.
     let budget = counted(None, Some(100), Used::default());
     at_once(&budget, estimate(40, Some(60))).unwrap().unwrap().settle(answer(0));
@@ -76,9 +90,9 @@ fn tokens_are_set_aside_beside_others_and_spent_alone() {
 fn what_another_budget_refuses_is_given_back() {
     let rates = Rates { input: 1e6, output: 1e6, cache_read: 1e6, cache_write: 1e6 };
     let price = Some(Price { rates, above: Vec::new() });
-    let limits = Counts { turns: Some((1, "`the turns`")), tokens: None };
     let purse = MoneyBudget::new(10.0);
-    let budget = CountedBudget::new(limits, &Used::default(), Arc::new(purse.clone()));
+    let budget =
+        CountedBudget::new(limits(Whose::Run, Some(1), None), &Used::default(), Arc::new(purse.clone()));
     let ask = |tokens| Estimate { price: price.clone(), ..estimate(tokens, Some(1)) };
     assert!(matches!(at_once(&budget, ask(11)), Some(Err(Exceeded::Money { .. }))));
     let granted = at_once(&budget, ask(3)).unwrap().unwrap();

@@ -14,6 +14,7 @@ use super::scope::VARIABLES;
 use super::shape::{Absent, Described, Shape, element, literal_kind, status};
 use super::{CelSyntax, Expression};
 use crate::diagnostic::{Code, Severity, meant, nearest, quoted};
+use crate::interpreter::includes::INNER_STEPS;
 
 /// What the steps around an expression give.
 #[derive(Clone, Debug, Default)]
@@ -401,7 +402,8 @@ pub(super) fn result_of<'a>(step: KnownStep<'a>, id: &str) -> Shape<'a> {
         KnownStep::Items(each) => items_of(each, id),
         KnownStep::Outputs(outputs) => {
             let names = outputs.iter().map(|(name, _)| (name.as_str(), Shape::Anything));
-            let inner = [("innerSteps", Shape::Of(Kinds::MAP))];
+            // An output of that name comes first, and wins.
+            let inner = [(INNER_STEPS, Shape::Of(Kinds::MAP))];
             Shape::Fields(format!("the workflow that step `{id}` includes"), names.chain(inner).collect())
         }
         KnownStep::Anything => Shape::Anything,

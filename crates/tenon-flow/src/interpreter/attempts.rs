@@ -3,12 +3,17 @@
 //!
 //! The time limit covers all attempts and the pauses between them. Which errors are tried again is `retry.rs`.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use tenon_core::Whose;
 
 use super::ended::Ended;
 use super::retry::{Retry, decide, had_its_attempts};
 use super::{Asks, WallTime, whole_ms};
 use crate::document::Options;
+use crate::load::LoadedWorkflow;
+use crate::run_budget::{UsedUp, used_up};
 use crate::{
     Completion, Notice, Role, Segment, Spent, StepError, StepErrorClass, StepKey, StepOutcome, StepOutput,
     StepRequest, StepStatus, TriedAgain,
@@ -26,6 +31,9 @@ pub(crate) struct Attempts {
     deadline: Option<Deadline>,
     stopping: bool,
     spent: Spent,
+    /// What the attempt before a pause left behind.
+    left: StepOutput,
+    includes: Option<Arc<LoadedWorkflow>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +50,13 @@ pub(crate) struct Errand {
     pub request: StepRequest,
     pub retries: u32,
     pub timeout: Option<TimeLimit>,
+    /// The workflow that is included, which may have a budget of its own.
+    pub includes: Option<Arc<LoadedWorkflow>>,
 }
 
 impl Attempts {
     pub(crate) fn start(errand: Errand, asks: &mut Asks<'_>) -> Attempts {
-        let Errand { place, segment, role, request, retries, timeout } = errand;
+        let Errand { place, segment, role, request, retries, timeout, includes } = errand;
         let timer = if role == Role::Judge { Role::JudgeTimeout } else { Role::Timeout };
         let key = place.child(segment.clone().attempt(1)).with_role(timer);
         let retries = if role == Role::Work { asks.spec.earlier.retries(&key, retries) } else { retries };
@@ -62,6 +72,8 @@ impl Attempts {
             deadline,
             stopping: false,
             spent: Spent::default(),
+            left: StepOutput::default(),
+            includes,
         };
         attempts.ask(asks);
         attempts
@@ -71,7 +83,10 @@ impl Attempts {
         let mut request = self.request.clone();
         match &mut request {
             StepRequest::Agent(agent) => agent.attempt = self.attempt,
-            StepRequest::SubWorkflow(workflow) => workflow.attempt = self.attempt,
+            StepRequest::SubWorkflow(workflow) => {
+                workflow.attempt = self.attempt;
+                workflow.spent_before.add(&self.spent);
+            }
             StepRequest::Sleep { .. } | StepRequest::Approval(_) => {}
         }
         asks.start(self.key(self.role), request);
@@ -125,6 +140,15 @@ impl Attempts {
                 Retry::AtOnce | Retry::After { .. } if asks.exhausted.is_some() => {
                     Some(self.end(StepStatus::Cancelled, output, None, asks))
                 }
+                Retry::AtOnce | Retry::After { .. } if let Some(used) = self.used_up(asks) => {
+                    let error = not_again(&used, &error);
+                    Some(self.end(StepStatus::Failed, output, Some(error), asks))
+                }
+                Retry::After { .. } if asks.spec.earlier.went_on_at_once(&self.key(Role::Backoff)) => {
+                    self.attempt += 1;
+                    self.ask(asks);
+                    None
+                }
                 Retry::AtOnce => {
                     self.tell_retry(error, 0, asks);
                     self.attempt += 1;
@@ -133,7 +157,7 @@ impl Attempts {
                 }
                 Retry::After { ms } => {
                     self.tell_retry(error, ms, asks);
-                    self.phase = Phase::Pausing;
+                    (self.phase, self.left) = (Phase::Pausing, output);
                     asks.start(self.key(Role::Backoff), StepRequest::Sleep { ms });
                     None
                 }
@@ -156,6 +180,18 @@ impl Attempts {
         self.spent
     }
 
+    /// Whether the attempts so far have used what the included document may.
+    fn used_up(&self, asks: &Asks<'_>) -> Option<UsedUp> {
+        let (Some(workflow), StepRequest::SubWorkflow(request)) = (&self.includes, &self.request) else {
+            return None;
+        };
+        let mut spent = request.spent_before;
+        spent.add(&self.spent);
+        spent.add(&asks.spec.earlier.given_up(&self.key(self.role)));
+        let whose = Whose::Document(asks.spec.name_of(workflow));
+        used_up(workflow, &whose, None, &spent)
+    }
+
     /// Asks it to stop; `Some` when nothing was under way.
     pub(crate) fn stop(&mut self, asks: &mut Asks<'_>) -> Option<Ended> {
         if std::mem::replace(&mut self.stopping, true) {
@@ -168,7 +204,8 @@ impl Attempts {
             }
             Phase::Pausing => {
                 asks.cancel(self.key(Role::Backoff));
-                Some(self.end(StepStatus::Cancelled, StepOutput::default(), None, asks))
+                let left = std::mem::take(&mut self.left);
+                Some(self.end(StepStatus::Cancelled, left, None, asks))
             }
         }
     }
@@ -196,6 +233,17 @@ impl Attempts {
             shown: crate::Shown::Capped,
         }
     }
+}
+
+/// An included workflow that failed, and has nothing left for another attempt.
+fn not_again(used: &UsedUp, error: &StepError) -> StepError {
+    let UsedUp { message, set_by } = used;
+    let message = format!("{message}, and is not tried again ({set_by}): {}", error.message);
+    let hint = match &error.hint {
+        Some(hint) => format!("raise {set_by}; of what went wrong: {hint}"),
+        None => format!("raise {set_by}"),
+    };
+    StepError { retryable: Some(false), hint: Some(hint), ..StepError::new(StepErrorClass::Budget, message) }
 }
 
 /// A time limit that is running.
@@ -257,28 +305,47 @@ impl Deadline {
     /// What was limited is over: the error, if it was too late.
     pub(crate) fn close(self, asks: &mut Asks<'_>) -> Option<StepError> {
         if self.over {
-            return Some(timed_out(self.limit));
+            return Some(timed_out(self.limit, &asks.spec.whose()));
         }
         asks.cancel(self.key);
         None
     }
 }
 
-pub(crate) fn timed_out(limit: TimeLimit) -> StepError {
+/// `whose` options they are.
+pub(crate) fn timed_out(limit: TimeLimit, whose: &Whose) -> StepError {
     let time = shown(limit.ms);
     let (said, hint) = match limit.set_by {
         SetBy::Caller(name) => {
             let message = format!("not done after {time}, the most it may take ({name})");
             return StepError::new(StepErrorClass::Budget, message).hint(format!("raise {name}"));
         }
-        SetBy::Timeout => ("its `timeout`", "raise `timeout` of the step"),
-        SetBy::StepTimeout => (
-            "the `options.stepTimeout` of the document",
-            "raise `options.stepTimeout`, or give the step a longer `timeout` of its own (`0s` is the same as none)",
-        ),
-        SetBy::WorkflowTimeout => ("its `options.timeout`", "raise `options.timeout` of the document"),
+        SetBy::Timeout => ("its `timeout`".to_owned(), "raise `timeout` of the step".to_owned()),
+        SetBy::StepTimeout => {
+            let own = "or give the step a longer `timeout` of its own (`0s` is the same as none)";
+            let raise = match whose {
+                Whose::Run => "raise `options.stepTimeout`".to_owned(),
+                Whose::Document(_) => format!("raise `options.stepTimeout` of {whose}"),
+            };
+            (format!("the `options.stepTimeout` of {}", document(whose)), format!("{raise}, {own}"))
+        }
+        SetBy::WorkflowTimeout => {
+            let raise = format!("raise `options.timeout` of {}", document(whose));
+            let hint = match whose {
+                Whose::Run => raise,
+                Whose::Document(_) => format!("{raise}, or give the step that includes it a `timeout`"),
+            };
+            ("its `options.timeout`".to_owned(), hint)
+        }
     };
     StepError::new(StepErrorClass::Timeout, format!("not done after {time}, {said}")).hint(hint)
+}
+
+fn document(whose: &Whose) -> String {
+    match whose {
+        Whose::Run => "the document".to_owned(),
+        Whose::Document(_) => whose.to_string(),
+    }
 }
 
 /// As a document would write it, where it could.

@@ -3,6 +3,7 @@
 //! A loop's `retries` are further attempts at an iteration. With a body of one step that is the step itself, so they
 //! do not multiply; with several steps the whole body is run again, unless what failed in it has had its own (`retry.rs`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tenon_core::Timestamp;
@@ -16,8 +17,8 @@ use super::{Asks, Begun};
 use crate::cel::Scope;
 use crate::document::OnStepFailure;
 use crate::{
-    Completion, Item, Iteration, Notice, Role, Segment, Spent, Started, StepError, StepKey, StepKind,
-    StepOutcome, StepRecord, StepRequest, StepStatus, TriedAgain, Upstream,
+    Completion, Item, Iteration, JsonText, Notice, Role, Segment, Spent, Started, StepError, StepKey,
+    StepKind, StepOutcome, StepRecord, StepRequest, StepStatus, TriedAgain, Upstream,
 };
 
 /// Where a loop stands: what is the same for all of its iterations.
@@ -37,6 +38,8 @@ pub(crate) struct LoopPlace {
     pub policy: Policy,
     /// How many turns there are at most.
     pub turns: u32,
+    /// `maxRetries` of the loop, or of what is around it.
+    pub transport_retries: Option<u32>,
 }
 
 impl LoopPlace {
@@ -62,8 +65,11 @@ pub(crate) struct Body {
     attempt: u32,
     state: State,
     since: Timestamp,
-    /// By earlier attempts at the whole body.
+    /// By earlier attempts at the whole body, and by each of its steps.
     spent: Spent,
+    spent_by: BTreeMap<String, Spent>,
+    /// What the attempt before a pause left behind.
+    left: (String, Option<JsonText>),
     stopping: bool,
 }
 
@@ -90,6 +96,8 @@ impl Body {
             state: State::Pausing,
             since: Timestamp(0),
             spent: Spent::default(),
+            spent_by: BTreeMap::new(),
+            left: Default::default(),
             stopping: false,
         };
         body.since = asks.since(&at.place.child(body.segment(at)));
@@ -116,7 +124,14 @@ impl Body {
                 let key = at.place.child(self.segment(at));
                 let agent = at.step.get().agent.as_ref().map(|agent| agent.name.clone());
                 tell_started(&key, agent, self.number(), at.turns, asks);
-                let seen = Seen { scope: &scope, upstream: &at.upstream, outer: &at.outer, item, iteration };
+                let seen = Seen {
+                    scope: &scope,
+                    upstream: &at.upstream,
+                    outer: &at.outer,
+                    item,
+                    iteration,
+                    transport_retries: at.transport_retries,
+                };
                 let request = match scope::work(at.step.get(), &key, &seen, asks) {
                     Ok(request) => StepRequest::Agent(Box::new(request)),
                     Err(error) => return Some(self.one_over(at, Ended::failed(error), asks)),
@@ -129,6 +144,7 @@ impl Body {
                     request,
                     retries: at.step.get().spec.retries,
                     timeout: TimeLimit::of_agent(None, options),
+                    includes: None,
                 };
                 self.state = State::One(Box::new(Attempts::start(errand, asks)));
                 None
@@ -141,6 +157,8 @@ impl Body {
                     outer_for: OuterFor::Everyone,
                     item: item.cloned(),
                     iteration: iteration.cloned(),
+                    transport_retries: at.transport_retries,
+                    spent_before: self.spent_by.clone(),
                 };
                 let policy = Policy { on_failure: OnStepFailure::Cascade, ..at.policy };
                 let place = at.place.child(self.segment(at));
@@ -211,7 +229,8 @@ impl Body {
             }
             State::Pausing => {
                 asks.cancel(at.place.child(self.segment(at)).with_role(Role::Backoff));
-                let ended = Ended { spent: self.spent, ..Ended::cancelled() };
+                let (content, result) = std::mem::take(&mut self.left);
+                let ended = Ended { content, result, spent: self.spent, ..Ended::cancelled() };
                 Some(BodyEnded { ended, steps: Vec::new() })
             }
         }
@@ -259,7 +278,15 @@ impl Body {
                 Retry::AtOnce => 0,
                 Retry::After { ms } => ms,
             };
+            let after_ms = match asks.spec.earlier.went_on_at_once(&key.with_role(Role::Backoff)) {
+                true => 0,
+                false => after_ms,
+            };
             self.spent = ended.spent;
+            self.left = (ended.content, ended.result);
+            for (id, record) in steps {
+                self.spent_by.entry(id).or_default().add(&record.spent);
+            }
             if let Some(error) = ended.error {
                 asks.tell(Notice::Retrying { key, what: TriedAgain::Turn, error, after_ms });
             }
@@ -302,7 +329,7 @@ pub(super) fn tell_ended(
 }
 
 /// A body counts as what its steps came to: failed as soon as one failed, else cancelled as soon as one was, else
-/// completed, with what the last completed step (as written) left behind.
+/// completed. In each case it leaves behind what its last completed step (as written) did, as an include does.
 fn sum_up(steps: &[(String, Arc<StepRecord>)]) -> Ended {
     let first = |status| steps.iter().find(|(_, record)| record.status == status);
     let stopped =
@@ -318,13 +345,12 @@ fn sum_up(steps: &[(String, Arc<StepRecord>)]) -> Ended {
             Ended::failed(together(error, errors))
         }
         (None, Some((_, record))) => Ended { error: record.error.clone(), ..Ended::cancelled() },
-        (None, None) => {
-            let last = steps.iter().rev().find(|(_, record)| record.status == StepStatus::Completed);
-            let (content, result) =
-                last.map(|(_, record)| (record.content.clone(), record.result.clone())).unwrap_or_default();
-            Ended::completed(content, result)
-        }
+        (None, None) => Ended::completed(String::new(), None),
     };
+    let last = steps.iter().rev().find(|(_, record)| record.status == StepStatus::Completed);
+    if let Some((_, record)) = last {
+        (ended.content, ended.result) = (record.content.clone(), record.result.clone());
+    }
     steps.iter().for_each(|(_, record)| ended.spent.add(&record.spent));
     ended
 }

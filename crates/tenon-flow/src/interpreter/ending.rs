@@ -2,7 +2,7 @@
 //!
 //! | steps | status |
 //! |---|---|
-//! | none failed or was cancelled | `completed` |
+//! | none failed or was cancelled | `completed`; `failed` where one of the `outputs` cannot be evaluated |
 //! | some failed or were cancelled, some completed | `partial` |
 //! | some failed or were cancelled, none completed | `failed` |
 //!
@@ -10,17 +10,16 @@
 //! anyway. One that waits for a person, and for nothing else, is `suspended`: it has not ended at all.
 
 use serde_json::Value;
-use tenon_core::Dollars;
+use tenon_core::Whose;
 
 use super::attempts::{SetBy, TimeLimit, timed_out};
 use super::includes::own_result;
 use super::schedule::Graph;
-use super::{MoneyLimit, RunSpec, WallTime};
+use super::{RunSpec, WallTime};
 use crate::cel::CelError;
-use crate::run_budget::{TOKENS, TURNS, is_of_included};
 use crate::{
-    Answer, JsonText, OpenStep, Spent, StepError, StepErrorClass, StepRecord, StepStatus, WorkflowOutcome,
-    WorkflowStatus,
+    Answer, JsonText, OpenStep, Spent, StepError, StepErrorClass, StepKey, StepRecord, StepStatus,
+    WorkflowOutcome, WorkflowStatus, run_budget,
 };
 
 /// What to do about a journal that cannot be written, where it does not say so itself ([`crate::StepLog::hint`]).
@@ -41,7 +40,7 @@ pub(crate) enum StopReason {
 
 impl StopReason {
     pub(crate) fn wall_time(limit: WallTime) -> StopReason {
-        let error = timed_out(TimeLimit::of_caller(limit));
+        let error = timed_out(TimeLimit::of_caller(limit), &Whose::Run);
         StopReason::Budget(StepError { message: format!("the run was {}", error.message), ..error })
     }
 }
@@ -97,8 +96,13 @@ pub(crate) fn outcome(
         }
         Some(StopReason::Timeout) => {
             let time = spec.workflow.workflow.options.timeout.unwrap_or_default();
-            let error = timed_out(TimeLimit::new(time, SetBy::WorkflowTimeout));
-            (by_steps, Some(StepError { message: format!("the workflow was {}", error.message), ..error }))
+            let whose = spec.whose();
+            let error = timed_out(TimeLimit::new(time, SetBy::WorkflowTimeout), &whose);
+            let who = match &whose {
+                Whose::Run => "the workflow".to_owned(),
+                Whose::Document(_) => whose.to_string(),
+            };
+            (by_steps, Some(StepError { message: format!("{who} was {}", error.message), ..error }))
         }
         Some(StopReason::Budget(error)) => {
             (WorkflowStatus::BudgetExceeded, Some(whose_budget(spec, &spent, error)))
@@ -162,7 +166,10 @@ fn answer(spec: &RunSpec, graph: &Graph) -> Result<Option<Answer>, StepError> {
         .records()
         .enumerate()
         .filter(|(index, _)| !needed.contains(index))
-        .map(|(_, (step, record))| (step.id.as_str(), record, own_result(step, record)))
+        .map(|(_, (step, record))| {
+            let result = own_result(step, &step_id(&spec.place, &step.id), record);
+            (step.id.as_str(), record, result)
+        })
         .collect();
     if let [(_, only, result)] = sinks.as_slice() {
         return Ok(match (result, only.status) {
@@ -185,53 +192,30 @@ fn answer(spec: &RunSpec, graph: &Graph) -> Result<Option<Answer>, StepError> {
     Ok(Some(Answer::Sinks(JsonText::from_text(format!("{{{}}}", members.join(","))))))
 }
 
-/// An included workflow that has used up what its own document allows says so by its name, and that more of the same is of no
-/// use: whatever is around it may go on.
+fn step_id(place: &StepKey, id: &str) -> String {
+    place.child(crate::Segment::new(id)).step_id()
+}
+
+/// An included workflow that has used up what its own document allows fails, and more of the same is of no use: whatever is around
+/// it may go on. What a document around it allows is said there.
 fn whose_budget(spec: &RunSpec, spent: &Spent, error: &StepError) -> StepError {
-    let budget = &spec.workflow.workflow.budget;
-    let counts = budget.max_turns.is_some() || budget.max_tokens.is_some();
-    let own = used_up(spec, spent).or_else(|| (counts && is_of_included(error)).then(|| error.clone()));
-    let (Some(own), Some(_)) = (own, &spec.included) else { return error.clone() };
-    let name = spec.workflow.file.file_name().unwrap_or(spec.workflow.file.as_os_str()).to_string_lossy();
-    let (of_it, it_has) = (format!("of `{name}`"), format!("`{name}` has used"));
-    let named = |text: String| {
-        let text = text.replace("of the included document", &of_it).replace("of the document", &of_it);
-        text.replacen("the run has used", &it_has, 1)
-    };
-    StepError {
-        message: named(own.message),
-        hint: own.hint.map(named),
-        retryable: Some(false),
-        ..StepError::new(StepErrorClass::Budget, "")
+    let whose = spec.whose();
+    let own = used_up(spec, spent).or_else(|| run_budget::is_of(error, &whose).then(|| error.clone()));
+    match (own, whose) {
+        (Some(own), Whose::Document(_)) => {
+            StepError { class: StepErrorClass::Budget, retryable: Some(false), ..own }
+        }
+        _ => error.clone(),
     }
 }
 
-/// Whether a run has used what it may, with work left to do.
+/// Whether a run has used what it may, with work left to do. Earlier attempts at an included workflow count.
 pub(crate) fn used_up(spec: &RunSpec, spent: &Spent) -> Option<StepError> {
-    let budget = &spec.workflow.workflow.budget;
-    let over = |what: String, set_by: &str| {
-        let message = format!("the run has used {what}, and steps are left ({set_by})");
-        Some(StepError::new(StepErrorClass::Budget, message).hint(format!("raise {set_by}")))
-    };
-    if let (Some(MoneyLimit { usd, set_by }), Some(used)) =
-        (MoneyLimit::of(spec.limits.max_usd, &spec.workflow), spent.cost_usd)
-        // Where nothing may be spent, there is work that costs nothing: the purse refuses the rest.
-        && used > 0.0
-        && used >= usd
-    {
-        return over(format!("{} of the {} it may spend", Dollars(used), Dollars(usd)), set_by);
+    let mut all = *spent;
+    if let Some(included) = &spec.included {
+        all.add(&included.spent_before);
     }
-    if let Some(max) = budget.max_tokens
-        && spent.usage.total >= max
-    {
-        let used = spent.usage.total;
-        return over(format!("{used} of the {max} tokens it may use"), TOKENS);
-    }
-    if let Some(max) = budget.max_turns
-        && spent.turns >= max
-    {
-        let used = spent.turns;
-        return over(format!("{used} of its {max} model turns"), TURNS);
-    }
-    None
+    let used = run_budget::used_up(&spec.workflow, &spec.whose(), spec.limits.max_usd, &all)?;
+    let message = format!("{}, and steps are left ({})", used.message, used.set_by);
+    Some(StepError::new(StepErrorClass::Budget, message).hint(format!("raise {}", used.set_by)))
 }

@@ -179,7 +179,7 @@ impl ForEach {
             (None, None) if items.iter().all(ItemState::completed) => (StepStatus::Completed, None),
             (None, None) => (StepStatus::Cancelled, None),
         };
-        let result = Some(result(&self.at.step.get().id, &items));
+        let result = Some(result(&self.at.key().step_id(), &items));
         Ended { status, content, result, error, spent: self.spent, attempts: 1, shown }
     }
 }
@@ -236,8 +236,9 @@ fn content(items: &[ItemState], mode: OutputMode) -> (String, Shown) {
     }
 }
 
-/// `{"iterations":[{"id","index","item","content","status","result"}]}`; numbers stay as they were written.
-fn result(id: &str, items: &[ItemState]) -> JsonText {
+/// `{"iterations":[{"id","index","item","content","status","result"}]}`; numbers stay as they were written. `step_id` is how
+/// events call the loop, with all that is around it.
+fn result(step_id: &str, items: &[ItemState]) -> JsonText {
     let text = |text: &str| Value::from(text).to_string();
     let mut json = String::from("{\"iterations\":[");
     for (index, state) in items.iter().enumerate() {
@@ -250,7 +251,7 @@ fn result(id: &str, items: &[ItemState]) -> JsonText {
         }
         json.push_str(&format!(
             "{{\"id\":{},\"index\":{index},\"item\":{},\"content\":{},\"status\":{}",
-            text(&format!("{id}[{index}]")),
+            text(&format!("{step_id}[{index}]")),
             state.value.as_str(),
             text(content),
             text(status.name()),

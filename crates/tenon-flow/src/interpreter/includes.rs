@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The member of a result that says what became of the steps of an included workflow.
-const INNER_STEPS: &str = "innerSteps";
+pub(crate) const INNER_STEPS: &str = "innerSteps";
 /// Workflows inside workflows inside workflows.
 pub const MAX_INCLUDE_DEPTH: usize = 5;
 
@@ -51,6 +51,8 @@ pub(crate) fn request(
         inputs: asks.spec.inputs.clone(),
         timed_outside: if step.spec.timeout.is_some() { TimedOutside::Yes } else { TimedOutside::No },
         attempt: 1,
+        transport_retries: step.spec.max_retries.or(around.transport_retries),
+        spent_before: around.spent_before.get(&step.id).copied().unwrap_or_default(),
     })))
 }
 
@@ -84,13 +86,17 @@ pub fn included(root: &Arc<LoadedWorkflow>, path: &[String]) -> Option<Arc<Loade
 /// What an included workflow is to the step that included it.
 ///
 /// Content and result are those of the last step (as written) that completed, or the workflow's `outputs` where it
-/// has any; the result also says what became of each step, under `innerSteps`.
+/// has any; the result also says what became of each step, under `innerSteps`, unless the workflow itself gives something of
+/// that name, which stays.
 pub fn as_step(step_id: &str, outcome: &WorkflowOutcome) -> StepOutcome {
     let last = outcome.steps.iter().rev().find(|(_, record)| record.status == StepStatus::Completed);
     let content = last.map(|(_, record)| record.content.clone()).unwrap_or_default();
     let own = match &outcome.answer {
         Some(Answer::Outputs(outputs)) => Some(outputs.clone()),
-        _ => last.and_then(|(_, record)| record.result.clone()),
+        // A workflow whose last step includes another one: what became of its steps is in the record of that step.
+        _ => last.and_then(|(id, record)| {
+            without_inner_steps(record.result.as_ref()?, &format!("{step_id}.{id}"))
+        }),
     };
     let result = with_inner_steps(step_id, own.as_ref(), outcome);
     let output = StepOutput { content, result: Some(result), spent: outcome.spent };
@@ -113,7 +119,7 @@ pub fn as_step(step_id: &str, outcome: &WorkflowOutcome) -> StepOutcome {
 }
 
 /// What a step came to, without what became of the steps inside it: that is for expressions, not for whoever runs the workflow.
-pub(crate) fn own_result(step: &LoadedStep, record: &StepRecord) -> Option<JsonText> {
+pub(crate) fn own_result(step: &LoadedStep, step_id: &str, record: &StepRecord) -> Option<JsonText> {
     fn includes(step: &LoadedStep) -> bool {
         match &step.body {
             StepBody::Include(_) => true,
@@ -122,23 +128,37 @@ pub(crate) fn own_result(step: &LoadedStep, record: &StepRecord) -> Option<JsonT
         }
     }
     match &record.result {
-        Some(result) if includes(step) => without_inner_steps(result),
+        Some(result) if includes(step) => without_inner_steps(result, step_id),
         result => result.clone(),
     }
 }
 
-/// `None` where nothing else is left.
-fn without_inner_steps(result: &JsonText) -> Option<JsonText> {
+/// `None` where nothing else is left. What a model or an output calls by that name stays.
+fn without_inner_steps(result: &JsonText, step_id: &str) -> Option<JsonText> {
     let Ok(Members(members)) = result.parse() else { return Some(result.clone()) };
-    if !members.iter().any(|(name, _)| name == INNER_STEPS) {
+    let is_ours =
+        |(name, value): &&(String, JsonText)| name == INNER_STEPS && are_steps_inside(value, step_id);
+    if !members.iter().any(|member| is_ours(&member)) {
         return Some(result.clone());
     }
     let left: Vec<String> = members
         .iter()
-        .filter(|(name, _)| name != INNER_STEPS)
+        .filter(|member| !is_ours(member))
         .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), value.as_str()))
         .collect();
     (!left.is_empty()).then(|| JsonText::from_text(format!("{{{}}}", left.join(","))))
+}
+
+/// Whether it is what [`with_inner_steps`] writes of a step, or of a round of a loop: every name begins with the step's, and has a
+/// status.
+fn are_steps_inside(value: &JsonText, step_id: &str) -> bool {
+    let Ok(Members(steps)) = value.parse() else { return false };
+    let is_inside = |(name, step): &(String, JsonText)| {
+        let below = name.strip_prefix(step_id).is_some_and(|rest| rest.starts_with(['.', '[']));
+        let status = step.to_value().get("status").is_some_and(Value::is_string);
+        below && status
+    };
+    !steps.is_empty() && steps.iter().all(is_inside)
 }
 
 /// The members of an object, each value as it is written.
@@ -184,9 +204,14 @@ fn with_inner_steps(step_id: &str, own: Option<&JsonText>, outcome: &WorkflowOut
         })
         .collect();
     let inner = format!("\"{INNER_STEPS}\":{{{}}}", members.join(","));
-    // A workflow whose last step includes another one: what became of its steps is in the record of that step.
-    let own = own.and_then(without_inner_steps);
-    let own = own.as_ref().map(JsonText::as_str).map(str::trim).unwrap_or("{}");
+    // A name that the workflow gives itself is what its author wants to read there; loading has said so.
+    let names_it = |own: &JsonText| {
+        own.parse::<Members>().is_ok_and(|own| own.0.iter().any(|(name, _)| name == INNER_STEPS))
+    };
+    if let Some(own) = own.filter(|own| names_it(own)) {
+        return own.clone();
+    }
+    let own = own.map(JsonText::as_str).map(str::trim).unwrap_or("{}");
     let joined = match own.strip_suffix('}') {
         Some("{") => format!("{{{inner}}}"),
         Some(open) if open.trim_end() == "{" => format!("{{{inner}}}"),

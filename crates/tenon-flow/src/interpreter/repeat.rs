@@ -31,6 +31,9 @@ pub(crate) struct Repeat {
     /// Every iteration so far and what was said about it; kept where somebody reads it.
     history: String,
     spent: Spent,
+    /// In how many iterations the judge gave no verdict, and what was wrong the last time.
+    unjudged: u32,
+    no_verdict: Option<StepError>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +71,8 @@ impl Repeat {
             feedback: None,
             history: String::new(),
             spent: Spent::default(),
+            unjudged: 0,
+            no_verdict: None,
         };
         match repeat.iterate(asks) {
             None => Begun::Running(repeat),
@@ -161,9 +166,7 @@ impl Repeat {
         match ended.status {
             StepStatus::Completed => {}
             // What earlier iterations yielded stays.
-            StepStatus::Cancelled if self.previous.is_some() => {
-                return Some(self.cut_short(StepStatus::Cancelled, ended.error, asks));
-            }
+            status if self.previous.is_some() => return Some(self.cut_short(status, ended.error, asks)),
             _ => return Some(self.end(ended, asks)),
         }
         let record = Ended { spent: Spent::default(), ..ended }.into_record(0);
@@ -208,6 +211,7 @@ impl Repeat {
             request: StepRequest::Agent(Box::new(request)),
             retries: 0,
             timeout: TimeLimit::of_agent(None, options),
+            includes: None,
         };
         let attempts = Box::new(Attempts::start(errand, asks));
         self.phase = Phase::Judging { attempts, since: asks.since(&key), agent: judge.name.clone() };
@@ -231,7 +235,7 @@ impl Repeat {
             iteration: Some(Iteration { number: self.number, previous: None, feedback: None }),
             context_files: Vec::new(),
             model: ModelWish { step: None, agent: judge.spec.model.clone() },
-            transport_retries: self.at.step.get().spec.max_retries.or(options.max_retries),
+            transport_retries: self.at.transport_retries.or(options.max_retries),
             isolation: asks.spec.isolation().map(str::to_owned),
             attempt: 1,
         }
@@ -248,6 +252,8 @@ impl Repeat {
         }
         match verdict.error {
             Some(error) => {
+                self.unjudged += 1;
+                self.no_verdict = Some(error.clone());
                 asks.tell(Notice::JudgeFailed { key: self.at.key(), iteration: self.number, error });
                 // It decided nothing, but what it said was paid for, and may help.
                 if !verdict.content.trim().is_empty() {
@@ -272,21 +278,10 @@ impl Repeat {
     fn next(&mut self, asks: &mut Asks<'_>) -> Option<Ended> {
         let rules = rules(&self.at)?;
         if self.number + 1 >= rules.max_iterations {
-            let count = rules.max_iterations;
-            let plural = if count == 1 { "" } else { "s" };
-            let waited_for = match (rules.until, rules.judge) {
-                (None, None) => return Some(self.done(asks)),
-                (Some(_), None) => "its `until` never became true",
-                (None, Some(_)) => "its judge never said that it is done",
-                (Some(_), Some(_)) => {
-                    "its `until` never became true and its judge never said that it is done"
-                }
-            };
-            let error = StepError::new(
-                StepErrorClass::LoopExhausted,
-                format!("the loop used up its {count} iteration{plural}: {waited_for}"),
-            )
-            .hint("raise `loop.maxIterations`, or loosen what ends the loop");
+            if rules.until.is_none() && rules.judge.is_none() {
+                return Some(self.done(asks));
+            }
+            let error = self.exhausted(&rules);
             return Some(self.cut_short(StepStatus::Failed, Some(error), asks));
         }
         // Nothing of this iteration went through the port: the next one waits for a timer, even of no length, so
@@ -299,6 +294,38 @@ impl Repeat {
             return None;
         }
         self.iterate(asks)
+    }
+
+    /// The iterations are used up, and nothing said that the loop is done.
+    fn exhausted(&self, rules: &Rules<'_>) -> StepError {
+        let (count, unjudged) = (rules.max_iterations, self.unjudged);
+        let plural = if count == 1 { "" } else { "s" };
+        let until = rules.until.map(|_| "its `until` never became true".to_owned());
+        let judge = rules.judge.map(|judge| match &self.no_verdict {
+            None => "its judge never said that it is done".to_owned(),
+            Some(error) => {
+                let never = if unjudged < count { "never said that it is done, and " } else { "" };
+                format!(
+                    "its judge `{}` {never}failed in {unjudged} of {count} iteration{plural}, the last time with: {}",
+                    judge.name, error.message
+                )
+            }
+        });
+        let waited_for = until.into_iter().chain(judge).collect::<Vec<_>>().join(" and ");
+        let message = format!("the loop used up its {count} iteration{plural}: {waited_for}");
+        let more = "raise `loop.maxIterations`, or loosen what ends the loop";
+        let hint = match &self.no_verdict {
+            None => more.to_owned(),
+            Some(error) => {
+                let why = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                let answer = format!("see to it that the judge can answer{why}");
+                match unjudged < count {
+                    true => format!("{answer}, {more}"),
+                    false => format!("{answer}: more iterations alone do not help"),
+                }
+            }
+        };
+        StepError::new(StepErrorClass::LoopExhausted, message).hint(hint)
     }
 
     fn done(&mut self, asks: &mut Asks<'_>) -> Ended {

@@ -3,7 +3,8 @@
 //! | class | tried again, while `retries` last |
 //! |---|---|
 //! | `rate_limited`, `overloaded`, `network` | after a pause that doubles from half a second, or what the server asked for |
-//! | `protocol`, `tool`, `turns`, `contract`, `truncated`, `repeated_call`, `internal` | at once |
+//! | `protocol` | the same where the server failed, as with a status 500; at once where it answered something that is no answer |
+//! | `tool`, `turns`, `contract`, `truncated`, `repeated_call`, `internal` | at once |
 //! | `auth`, `input`, `config`, `usage`, `sandbox`, `schema_retries`, `refused`, `budget`, `interrupted` | no |
 //! | `timeout`, `expression`, `loop_exhausted`, `items`, `include`, `isolation`, `denied`, `journal` | no |
 //!
@@ -29,7 +30,7 @@ pub(crate) fn decide(error: &StepError, attempt: u32, retries: u32) -> Retry {
     if attempt > retries || error.retryable == Some(false) {
         return Retry::No;
     }
-    match manner(error.class) {
+    match manner(error.class, error.retryable) {
         Manner::Never => Retry::No,
         Manner::AtOnce => match error.retry_after_ms {
             None | Some(0) => Retry::AtOnce,
@@ -70,8 +71,10 @@ enum Manner {
     Pause,
 }
 
-fn manner(class: StepErrorClass) -> Manner {
+/// A server that failed says so: its answer is worth asking for again, later.
+fn manner(class: StepErrorClass, retryable: Option<bool>) -> Manner {
     match class {
+        StepErrorClass::Protocol if retryable == Some(true) => Manner::Pause,
         StepErrorClass::RateLimited | StepErrorClass::Overloaded | StepErrorClass::Network => Manner::Pause,
         StepErrorClass::Protocol
         | StepErrorClass::Tool
@@ -115,12 +118,17 @@ mod tests {
                 "no" => Manner::Never,
                 "at once" => Manner::AtOnce,
                 pause if pause.starts_with("after a pause") => Manner::Pause,
+                // Who failed decides.
+                both if both.starts_with("the same where the server failed") => {
+                    assert_eq!(manner(StepErrorClass::Protocol, Some(true)), Manner::Pause);
+                    Manner::AtOnce
+                }
                 other => panic!("`{other}` is no manner"),
             };
             for name in classes.split(", ").map(|name| name.trim_matches('`')) {
                 let class = StepErrorClass::ALL.into_iter().find(|class| class.name() == name);
                 let class = class.unwrap_or_else(|| panic!("`{name}` is no class"));
-                assert_eq!(manner(class), wanted, "{name}");
+                assert_eq!(manner(class, None), wanted, "{name}");
                 seen.push(class);
             }
         }

@@ -397,6 +397,7 @@ impl Graph {
                     outer: &outer,
                     item: self.around.item.as_ref(),
                     iteration: self.around.iteration.as_ref(),
+                    transport_retries: self.around.transport_retries,
                 };
                 let request = match scope::work(step, &key, &seen, asks) {
                     Ok(request) => StepRequest::Agent(Box::new(request)),
@@ -435,6 +436,7 @@ impl Graph {
                     iteration: self.around.iteration.clone(),
                     policy: self.policy,
                     turns: 0,
+                    transport_retries: step.spec.max_retries.or(self.around.transport_retries),
                 };
                 match &it.kind {
                     LoopKind::RepeatUntil { max_iterations, .. } => {
@@ -479,6 +481,10 @@ impl Graph {
             request,
             retries: step.spec.retries,
             timeout,
+            includes: match &step.body {
+                StepBody::Include(workflow) => Some(workflow.clone()),
+                StepBody::Agent | StepBody::Loop(_) | StepBody::Approve(_) => None,
+            },
         };
         Begun::Running(Activity::Errand(Box::new(Attempts::start(errand, asks))))
     }

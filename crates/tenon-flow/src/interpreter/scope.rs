@@ -1,6 +1,7 @@
 //! What a step can see: finished steps for its expressions, upstream records for its prompt, the item and the
 //! iteration of the loop around it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Asks, whole_ms};
@@ -8,8 +9,8 @@ use crate::cel::{CelError, Expression, Scope, StepView};
 use crate::document::Approval;
 use crate::load::{LoadedApproval, LoadedLoop, LoadedStep, LoadedWorkflow, StepBody};
 use crate::{
-    AgentName, AgentRequest, ApprovalRequest, Item, Iteration, ModelWish, Purpose, StepError, StepErrorClass,
-    StepKey, StepRecord, StepStatus, Upstream,
+    AgentName, AgentRequest, ApprovalRequest, Item, Iteration, ModelWish, Purpose, Spent, StepError,
+    StepErrorClass, StepKey, StepRecord, StepStatus, Upstream,
 };
 
 /// The steps of one level: those of a document, or those of a loop's body.
@@ -87,6 +88,10 @@ pub(crate) struct Around {
     pub outer_for: OuterFor,
     pub item: Option<Item>,
     pub iteration: Option<Iteration>,
+    /// `maxRetries` of the loop or the include around it, for steps that have none.
+    pub transport_retries: Option<u32>,
+    /// What steps of this level had spent in earlier attempts at all of it.
+    pub spent_before: BTreeMap<String, Spent>,
 }
 
 /// Which steps of a level are shown the records from outside.
@@ -114,6 +119,8 @@ pub(crate) struct Seen<'a> {
     pub outer: &'a [Upstream],
     pub item: Option<&'a Item>,
     pub iteration: Option<&'a Iteration>,
+    /// `maxRetries` of what is around it.
+    pub transport_retries: Option<u32>,
 }
 
 /// The request for a step that an agent does.
@@ -145,7 +152,7 @@ pub(crate) fn work(
             step: step.spec.model.clone(),
             agent: step.agent.as_ref().and_then(|agent| agent.spec.model.clone()),
         },
-        transport_retries: step.spec.max_retries.or(options.max_retries),
+        transport_retries: step.spec.max_retries.or(seen.transport_retries).or(options.max_retries),
         isolation: asks.spec.isolation().map(str::to_owned),
         attempt: 1,
     })

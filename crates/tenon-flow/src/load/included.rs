@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::checks::{Check, each_step};
-use super::{IncludeError, LoadedWorkflow, Loader, inputs};
+use super::{IncludeError, LoadedAgent, LoadedStep, LoadedWorkflow, Loader, StepBody, inputs};
 use crate::MAX_INCLUDE_DEPTH;
 use crate::diagnostic::{Code, Severity, nearest, quoted};
 use crate::document::{Place, Workflow};
+use crate::interpreter::includes::INNER_STEPS;
 use crate::parse::{self, join};
 use crate::pinned::Files;
 use crate::references::RefError;
@@ -79,6 +80,15 @@ impl Check<'_> {
             self.problems.error(Code::IncludeCollision, place, message, hint);
             fits = false;
         }
+        if let Some(what) = takes_inner_steps(&inner) {
+            let message = format!(
+                "include `{}`: {what} is called `{INNER_STEPS}`, and takes the place of what became of its steps",
+                quoted(name)
+            );
+            let hint =
+                "call it something else, if the status or the content of inner steps is to be read there";
+            self.problems.warning(Code::IncludeCollision, place, message, hint);
+        }
         for (severity, message, hint) in inputs::misfits(workflow.inputs.as_ref(), &inner, self.standing) {
             fits &= severity != Severity::Error;
             let message = format!("include `{}`: {message}", quoted(name));
@@ -126,6 +136,35 @@ impl Check<'_> {
             IncludeError::Inside => {}
         }
     }
+}
+
+/// What an included workflow gives by the name under which its steps are told.
+fn takes_inner_steps(inner: &LoadedWorkflow) -> Option<String> {
+    if !inner.outputs.is_empty() {
+        return inner
+            .outputs
+            .iter()
+            .any(|(name, _)| name == INNER_STEPS)
+            .then(|| "one of its `outputs`".to_owned());
+    }
+    let has_it = |agent: &&Arc<LoadedAgent>| {
+        let schema = agent.spec.result_schema.as_ref();
+        schema.and_then(|schema| schema.get("properties")?.get(INNER_STEPS)).is_some()
+    };
+    // Whichever step completes last gives its result.
+    let of = |step: &LoadedStep| match &step.body {
+        StepBody::Loop(it) if !it.steps.is_empty() => {
+            it.steps.iter().filter_map(|inner| inner.agent.clone()).collect::<Vec<_>>()
+        }
+        StepBody::Agent | StepBody::Loop(_) | StepBody::Include(_) | StepBody::Approve(_) => {
+            step.agent.iter().cloned().collect()
+        }
+    };
+    let agents: Vec<Arc<LoadedAgent>> = inner.steps.iter().flat_map(of).collect();
+    agents
+        .iter()
+        .find(has_it)
+        .map(|agent| format!("a field in the result of its agent `{}`", quoted(&agent.name)))
 }
 
 fn is_file(file: &Path, name: &str) -> Result<(), RefError> {

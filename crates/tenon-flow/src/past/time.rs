@@ -7,7 +7,7 @@ use tenon_core::Timestamp;
 use super::{Past, is_of_step};
 use crate::earlier::{Known, Pause, Place, places_around};
 use crate::journal::{Entry, RowKind};
-use crate::{Earlier, StepKey};
+use crate::{Earlier, Role, StepKey};
 
 impl Past {
     /// When something is said of a step, something is said of what is around it.
@@ -32,7 +32,10 @@ impl Past {
         tried.retain(|_, tried| *tried > 1);
         let by_work = |(place, at): (&Place, &Timestamp)| (place.clone(), self.pauses.worked(*at));
         let begun = self.begun.iter().map(by_work).collect();
-        Earlier(Arc::new(Known { tried, begun, idle: self.idle.clone() }))
+        let backed_off = self.due.keys().chain(self.ended.keys());
+        let backed_off = backed_off.filter(|key| key.role() == Role::Backoff).cloned().collect();
+        let (idle, given_up) = (self.idle.clone(), self.given_up());
+        Earlier(Arc::new(Known { tried, begun, idle, given_up, backed_off }))
     }
 
     /// What is kept of the time in which nobody worked.

@@ -1,7 +1,9 @@
 //! Workflows inside workflows.
 
 use serde_json::json;
-use tenon_flow::{StepErrorClass, StepRequest, StepStatus, TimedOutside, included};
+use tenon_flow::{
+    JsonText, RunSpec, StepErrorClass, StepRequest, StepStatus, TimedOutside, as_step, included,
+};
 
 use crate::documents::document_with;
 use crate::sim::{Sim, failed, said, statuses, submitted};
@@ -192,4 +194,185 @@ fn outputs_of_an_included_workflow_are_its_result() {
     );
     let (outcome, _) = Sim::new(workflow).run(&mut |_, _| said("hi"));
     assert_eq!(statuses(&outcome), ["i: completed", "b: completed"]);
+}
+
+/// A step's own, then that of the loop or the include around it, then the options of its document.
+#[test]
+fn max_retries_reach_what_is_inside_a_loop_or_an_include() {
+    let inner = "name: inner\noptions: {maxRetries: 7}\nagents:\n  j: {description: J, resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}}\nsteps:\n  - {id: plain}\n  - {id: own, maxRetries: 4}\n  - {id: l, loop: {maxIterations: 1, untilAgent: j, steps: [{id: x}]}}\n";
+    let table = [
+        (
+            "{id: i, include: inner.yaml, maxRetries: 0}",
+            vec![("i.plain", 0), ("i.own", 4), ("i.l.0.x", 0), ("i.l.0.judge", 0)],
+        ),
+        (
+            "{id: i, include: inner.yaml}",
+            vec![("i.plain", 7), ("i.own", 4), ("i.l.0.x", 7), ("i.l.0.judge", 7)],
+        ),
+        (
+            "{id: e, maxRetries: 2, loop: {forEach: [1], steps: [{id: y}, {id: z, maxRetries: 1}, {id: i, include: inner.yaml}]}}",
+            vec![
+                ("e[0].y", 2),
+                ("e[0].z", 1),
+                ("e[0].i.plain", 2),
+                ("e[0].i.own", 4),
+                ("e[0].i.l.0.x", 2),
+                ("e[0].i.l.0.judge", 2),
+            ],
+        ),
+        ("{id: e, maxRetries: 2, loop: {forEach: [1]}}", vec![("e[0]", 2)]),
+    ];
+    for (step, wanted) in table {
+        let workflow = document_with(
+            &[("inner.yaml", inner)],
+            &format!("name: w\noptions: {{maxRetries: 9}}\nsteps:\n  - {step}\n"),
+        );
+        let mut seen = Vec::new();
+        Sim::new(workflow).run(&mut |key, request| {
+            seen.push((key.step_id(), request.transport_retries.unwrap()));
+            submitted("", json!({"done": true}))
+        });
+        for (id, retries) in wanted {
+            let found = seen.iter().find(|(step, _)| step == id).unwrap_or_else(|| panic!("{id}: {seen:?}"));
+            assert_eq!(found.1, retries, "{step}: {id}");
+        }
+    }
+}
+
+/// What may be spent in a document that is included is spent once, however often its step is tried.
+#[test]
+fn the_budget_of_an_include_is_of_all_its_attempts() {
+    let table = [
+        ("maxTurns: 3", "`sub/inner.yaml` has used 3 of its 3 model turns"),
+        ("maxTokens: 3", "`sub/inner.yaml` has used 3 of the 3 tokens it may use"),
+        ("maxUsd: 1.5", "`sub/inner.yaml` has used $1.50 of the $1.50 it may spend"),
+    ];
+    for (budget, used) in table {
+        let field = budget.split(':').next().unwrap();
+        let inner = format!("name: inner\nbudget: {{{budget}}}\nsteps:\n  - {{id: x}}\n");
+        let yaml = "name: w\nsteps:\n  - {id: i, retries: 5, include: sub/inner.yaml}\n";
+        let workflow = document_with(&[("sub/inner.yaml", &inner)], yaml);
+        let (outcome, sim) = Sim::new(workflow).run(&mut |_, _| failed(StepErrorClass::Tool, "no tool"));
+        assert_eq!(sim.started.iter().filter(|key| key.ends_with("/x@1")).count(), 3, "{budget}");
+        let error = outcome.step("i").unwrap().error.clone().unwrap();
+        let set_by = format!("`budget.{field}` of `sub/inner.yaml`");
+        let wanted = format!("{used}, and is not tried again ({set_by}): step `x` failed: no tool");
+        assert_eq!((error.class, error.message), (StepErrorClass::Budget, wanted));
+        assert_eq!((error.hint, error.retryable), (Some(format!("raise {set_by}")), Some(false)));
+        assert_eq!(outcome.step("i").unwrap().spent.turns, 3);
+
+        // Attempts at the item around it count too; a new item has a new count.
+        let yaml = "name: w\nsteps:\n  - {id: l, retries: 5, loop: {forEach: [1, 2], maxConcurrency: 1, steps: [{id: i, include: sub/inner.yaml}]}}\n";
+        let workflow = document_with(&[("sub/inner.yaml", &inner)], yaml);
+        let mut first = 0;
+        let (outcome, _) =
+            Sim::new(workflow).run(&mut |key, _| match key.step_id().starts_with("l[0]") && first < 2 {
+                true => {
+                    first += 1;
+                    failed(StepErrorClass::Tool, "no tool")
+                }
+                false if key.step_id().starts_with("l[0]") => said("at last"),
+                false => failed(StepErrorClass::Tool, "no tool"),
+            });
+        let record = outcome.step("l").unwrap();
+        assert_eq!(record.spent.turns, 6, "{budget}: {record:?}");
+        let error = record.error.clone().unwrap();
+        assert!(error.class == StepErrorClass::Budget && error.message.contains(used), "{}", error.message);
+    }
+}
+
+/// Who set a limit is said where it can be changed.
+#[test]
+fn time_limits_of_an_included_document_name_it() {
+    let table = [
+        (
+            "timeout: 2s",
+            "i/inner.yaml",
+            "step `i` failed: `i/inner.yaml` was not done after 2s, its `options.timeout`",
+            "raise `options.timeout` of `i/inner.yaml`, or give the step that includes it a `timeout`",
+        ),
+        (
+            "stepTimeout: 2s",
+            "inner.yaml",
+            "step `i` failed: step `x` failed: not done after 2s, the `options.stepTimeout` of `inner.yaml`",
+            "raise `options.stepTimeout` of `inner.yaml`, or give the step a longer `timeout` of its own (`0s` is the same as none)",
+        ),
+    ];
+    for (option, name, message, hint) in table {
+        let inner = format!("name: inner\noptions: {{{option}}}\nsteps:\n  - {{id: x}}\n");
+        let yaml = format!("name: w\nsteps:\n  - {{id: i, include: {name}}}\n");
+        let workflow = document_with(&[(name, &inner)], &yaml);
+        let mut outer = Sim::new(workflow.clone());
+        let request = match outer.pending[0].1.clone() {
+            StepRequest::SubWorkflow(request) => request,
+            other => panic!("{other:?}"),
+        };
+        let spec = RunSpec::new(workflow.clone(), "run", JsonText::of(&json!({})));
+        let inside = spec.included(
+            included(&workflow, &request.document).unwrap(),
+            outer.pending[0].0.clone(),
+            &request,
+        );
+        let mut sim = Sim::with(inside);
+        let timer = sim.timers()[0].0.clone();
+        sim.elapse(&timer);
+        sim.stop_cancelled();
+        outer.complete("run/i@1", as_step("i", sim.outcome()));
+        let error = outer.outcome().error.clone().unwrap();
+        assert_eq!((error.message.as_str(), error.hint.as_deref()), (message, Some(hint)));
+    }
+}
+
+/// What a document calls by the name of ours is its own, to expressions and to whoever runs it.
+#[test]
+fn a_result_called_like_the_inner_steps_is_kept() {
+    let agents = "agents: {a: {description: A, resultSchema: {type: object, properties: {innerSteps: {type: integer}}}}}";
+    let table = [
+        (format!("name: i\n{agents}\nsteps:\n  - {{id: p, agent: a}}\n"), json!({"innerSteps": 5})),
+        (
+            "name: i\nsteps:\n  - {id: p}\noutputs: {innerSteps: '5', x: '1'}\n".to_owned(),
+            json!({"innerSteps": 5, "x": 1}),
+        ),
+        (
+            "name: i\nsteps:\n  - {id: p}\noutputs: {innerSteps: '{\"a\": steps.p.status}'}\n".to_owned(),
+            json!({"innerSteps": {"a": "completed"}}),
+        ),
+    ];
+    let outers = [
+        "steps:\n  - {id: i, include: inner.yaml}\n",
+        "steps:\n  - {id: m, include: middle.yaml}\n",
+        "steps:\n  - {id: l, loop: {maxIterations: 1, steps: [{id: i, include: inner.yaml}]}}\n",
+    ];
+    for (inner, wanted) in &table {
+        for outer in outers {
+            let files = [
+                ("inner.yaml", inner.as_str()),
+                ("middle.yaml", "name: m\nsteps:\n  - {id: i, include: inner.yaml}\n"),
+            ];
+            let workflow = document_with(&files, &format!("name: w\n{outer}"));
+            let told = workflow.warnings.iter().any(|it| it.message.contains("is called `innerSteps`"));
+            assert!(told, "{outer}: {:?}", workflow.warnings);
+            let (outcome, _) = Sim::new(workflow).run(&mut |_, _| submitted("p", json!({"innerSteps": 5})));
+            let answer = outcome.answer.as_ref().unwrap().text().to_owned();
+            let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+            assert_eq!(&answer, wanted, "{outer} of {inner}");
+        }
+    }
+}
+
+/// As events call them.
+#[test]
+fn items_of_a_loop_inside_an_include_have_the_ids_of_their_events() {
+    let workflow = document_with(
+        &[("inner.yaml", "name: i\nsteps:\n  - {id: p, loop: {forEach: [1]}}\n")],
+        "name: w\nsteps:\n  - {id: i, include: inner.yaml}\n",
+    );
+    let mut ids = Vec::new();
+    let (outcome, _) = Sim::new(workflow).run(&mut |key, _| {
+        ids.push(key.step_id());
+        said("")
+    });
+    let result = outcome.step("i").unwrap().result.as_ref().unwrap().to_value();
+    assert_eq!(json!(ids), json!(["i.p[0]"]));
+    assert_eq!(result["iterations"][0]["id"], "i.p[0]");
 }

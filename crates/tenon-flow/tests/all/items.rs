@@ -232,3 +232,17 @@ fn cumulative_output_is_that_of_all_items() {
         ("## Item 1\nof l[0]\n\n## Item 2\nof l[1]", Shown::Whole)
     );
 }
+
+/// As a failed include does.
+#[test]
+fn a_failed_item_keeps_what_its_steps_did() {
+    let yaml = "name: w\nsteps:\n  - {id: l, loop: {forEach: [1], steps: [{id: a}, {id: b}]}}\n";
+    let (outcome, _) = Sim::new(document(yaml)).run(&mut |key, _| match key.step_id().ends_with(".a") {
+        true => submitted("did a", json!({"n": 1})),
+        false => failed(StepErrorClass::Auth, "no"),
+    });
+    let record = outcome.step("l").unwrap();
+    let item = &record.result.as_ref().unwrap().to_value()["iterations"][0];
+    let wanted = json!({"id": "l[0]", "index": 0, "item": 1, "content": "did a", "status": "failed", "result": {"n": 1}});
+    assert_eq!((item, record.content.as_str()), (&wanted, ""));
+}

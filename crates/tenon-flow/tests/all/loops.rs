@@ -1,7 +1,9 @@
 //! Loops that repeat until they are done.
 
 use serde_json::json;
-use tenon_flow::{Notice, Purpose, Shown, StepErrorClass, StepStatus, WorkflowStatus};
+use tenon_flow::{
+    Notice, Purpose, Shown, StepError, StepErrorClass, StepOutcome, StepOutput, StepStatus, WorkflowStatus,
+};
 
 use crate::documents::document;
 use crate::sim::{Sim, failed, said, statuses, submitted};
@@ -303,5 +305,103 @@ fn a_loop_that_is_cut_short_keeps_what_it_has() {
         assert_eq!((record.status, record.content.as_str()), (StepStatus::Failed, wanted));
         assert_eq!(record.error.as_ref().unwrap().class, StepErrorClass::Timeout);
         assert_eq!(record.result.as_ref().unwrap().to_value(), json!({"n": 2}));
+    }
+}
+
+/// Whatever it is that a later iteration fails by.
+#[test]
+fn what_iterations_yielded_stays_when_a_later_one_fails() {
+    let steps = "steps: [{id: a}, {id: b, dependsOn: [a]}]";
+    let cumulative = "outputMode: cumulative";
+    let table = [
+        ("", "1", Shown::Capped),
+        (cumulative, "## Iteration 1\n### l\n1", Shown::Whole),
+        (steps, "1", Shown::Capped),
+        (&format!("{cumulative}, {steps}"), "## Iteration 1\n### a\n1\n\n### b\n1", Shown::Whole),
+    ];
+    for (more, wanted, shown) in table {
+        let yaml = format!("name: w\nsteps:\n  - {{id: l, loop: {{maxIterations: 3, {more}}}}}\n");
+        let (outcome, _) = Sim::new(document(&yaml)).run(&mut |key, request| match (
+            request.iteration.as_ref().unwrap().number,
+            key.step_id().ends_with(".a"),
+        ) {
+            (0, _) => submitted("1", json!({"n": 1})),
+            (_, true) => said("half of the second"),
+            (_, false) => failed(StepErrorClass::Auth, "no"),
+        });
+        let record = outcome.step("l").unwrap();
+        assert_eq!((record.status, record.content.as_str()), (StepStatus::Failed, wanted), "{more}");
+        assert_eq!(record.result.as_ref().unwrap().to_value(), json!({"n": 1}), "{more}");
+        assert_eq!((record.shown, record.error.as_ref().unwrap().class), (shown, StepErrorClass::Auth));
+    }
+}
+
+#[test]
+fn an_iteration_that_is_too_late_does_not_take_the_others_with_it() {
+    let yaml = "name: w\noptions: {stepTimeout: 1s}\nsteps:\n  - {id: l, loop: {maxIterations: 3, outputMode: cumulative}}\n";
+    let mut sim = Sim::new(document(yaml));
+    sim.ok("run/l#0@1", "first");
+    sim.elapse("run/l#1@1~timeout");
+    sim.stop_cancelled();
+    let record = sim.outcome().step("l").unwrap();
+    assert_eq!(record.error.as_ref().unwrap().class, StepErrorClass::Timeout);
+    assert_eq!(
+        (record.status, record.content.as_str()),
+        (StepStatus::Failed, "## Iteration 1\n### l\nfirst")
+    );
+}
+
+/// The first iteration fails: what its steps left behind is there.
+#[test]
+fn a_failed_first_iteration_keeps_what_its_steps_did() {
+    let yaml = "name: w\nsteps:\n  - {id: l, loop: {maxIterations: 3, steps: [{id: a}, {id: b}]}}\n";
+    let (outcome, _) = Sim::new(document(yaml)).run(&mut |key, _| match key.step_id().ends_with(".a") {
+        true => submitted("did a", json!({"a": 1})),
+        false => failed(StepErrorClass::Auth, "no"),
+    });
+    let record = outcome.step("l").unwrap();
+    assert_eq!((record.status, record.content.as_str()), (StepStatus::Failed, "did a"));
+    assert_eq!(record.result.as_ref().unwrap().to_value(), json!({"a": 1}));
+}
+
+/// A judge that cannot answer is no judge that says no.
+#[test]
+fn a_judge_that_failed_is_told_with_the_end_of_its_loop() {
+    const JUDGED: &str = "name: w\nagents:\n  j: {description: J, resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}}\nsteps:\n  - {id: l, loop: {maxIterations: 3, untilAgent: j}}\n";
+    let more = "raise `loop.maxIterations`, or loosen what ends the loop";
+    let until = "its `until` never became true and ";
+    let none = "its judge never said that it is done";
+    let table = [
+        (0, "", format!("the loop used up its 3 iterations: {none}"), more.to_owned()),
+        (
+            2,
+            "",
+            "the loop used up its 3 iterations: its judge `j` never said that it is done, and failed in 2 of 3 iterations, the last time with: no key".to_owned(),
+            format!("see to it that the judge can answer (set a key), {more}"),
+        ),
+        (
+            3,
+            until,
+            format!("the loop used up its 3 iterations: {until}its judge `j` failed in 3 of 3 iterations, the last time with: no key"),
+            "see to it that the judge can answer (set a key): more iterations alone do not help".to_owned(),
+        ),
+    ];
+    for (fails, until, message, hint) in table {
+        let yaml = if until.is_empty() {
+            JUDGED.to_owned()
+        } else {
+            JUDGED.replace("untilAgent", "until: 'false', untilAgent")
+        };
+        let (outcome, _) = Sim::new(document(&yaml)).run(&mut |_, request| match &request.purpose {
+            Purpose::Work => said("work"),
+            Purpose::Judge { .. } if request.iteration.as_ref().unwrap().number < fails => {
+                let error = StepError::new(StepErrorClass::Auth, "no key").hint("set a key");
+                StepOutcome::Failed { error, output: StepOutput::default() }
+            }
+            Purpose::Judge { .. } => submitted("", json!({"done": false})),
+        });
+        let error = outcome.step("l").unwrap().error.clone().unwrap();
+        assert_eq!((error.class, error.message), (StepErrorClass::LoopExhausted, message));
+        assert_eq!(error.hint.unwrap(), hint);
     }
 }

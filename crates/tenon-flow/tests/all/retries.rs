@@ -228,3 +228,15 @@ fn retries_of_a_loop_do_not_multiply() {
         json!(7)
     );
 }
+
+/// A status 500 is the server's, and is waited for; an answer that is none is not.
+#[test]
+fn a_server_that_failed_is_given_time() {
+    for (retryable, pause) in [(Some(true), Some(500)), (None, None)] {
+        let mut sim = retrying(1);
+        let error = StepError { retryable, ..StepError::new(StepErrorClass::Protocol, "500") };
+        sim.complete("run/a@1", StepOutcome::Failed { error, output: StepOutput::default() });
+        assert_eq!(sim.timers().first().map(|(_, ms)| *ms), pause);
+        assert_eq!(sim.running().is_empty(), pause.is_some());
+    }
+}
