@@ -267,6 +267,8 @@ pub(crate) enum SetBy {
     Timeout,
     /// `options.stepTimeout`
     StepTimeout,
+    /// The same, for an iteration, an item or a judge, which have no `timeout` of their own.
+    StepTimeoutInLoop,
     /// `options.timeout`
     WorkflowTimeout,
     /// Whoever runs the workflow.
@@ -280,6 +282,11 @@ impl TimeLimit {
 
     pub(crate) fn of_caller(limit: WallTime) -> TimeLimit {
         TimeLimit { ms: limit.ms, set_by: SetBy::Caller(limit.set_by) }
+    }
+
+    /// Of an iteration, an item or a judge.
+    pub(crate) fn of_turn(options: &Options) -> Option<TimeLimit> {
+        options.step_timeout.map(|time| TimeLimit::new(time, SetBy::StepTimeoutInLoop))
     }
 
     /// Of one run of an agent: its own, or that of all steps.
@@ -321,13 +328,16 @@ pub(crate) fn timed_out(limit: TimeLimit, whose: &Whose) -> StepError {
             return StepError::new(StepErrorClass::Budget, message).hint(format!("raise {name}"));
         }
         SetBy::Timeout => ("its `timeout`".to_owned(), "raise `timeout` of the step".to_owned()),
-        SetBy::StepTimeout => {
-            let own = "or give the step a longer `timeout` of its own (`0s` is the same as none)";
+        set_by @ (SetBy::StepTimeout | SetBy::StepTimeoutInLoop) => {
             let raise = match whose {
                 Whose::Run => "raise `options.stepTimeout`".to_owned(),
                 Whose::Document(_) => format!("raise `options.stepTimeout` of {whose}"),
             };
-            (format!("the `options.stepTimeout` of {}", document(whose)), format!("{raise}, {own}"))
+            let own = match set_by {
+                SetBy::StepTimeoutInLoop => "",
+                _ => ", or give the step a longer `timeout` of its own (`0s` is the same as none)",
+            };
+            (format!("the `options.stepTimeout` of {}", document(whose)), format!("{raise}{own}"))
         }
         SetBy::WorkflowTimeout => {
             let raise = format!("raise `options.timeout` of {}", document(whose));

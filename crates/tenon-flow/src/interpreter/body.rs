@@ -143,7 +143,7 @@ impl Body {
                     role: Role::Work,
                     request,
                     retries: at.step.get().spec.retries,
-                    timeout: TimeLimit::of_agent(None, options),
+                    timeout: TimeLimit::of_turn(options),
                     includes: None,
                 };
                 self.state = State::One(Box::new(Attempts::start(errand, asks)));

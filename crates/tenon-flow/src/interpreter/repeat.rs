@@ -210,7 +210,7 @@ impl Repeat {
             role: Role::Judge,
             request: StepRequest::Agent(Box::new(request)),
             retries: 0,
-            timeout: TimeLimit::of_agent(None, options),
+            timeout: TimeLimit::of_turn(options),
             includes: None,
         };
         let attempts = Box::new(Attempts::start(errand, asks));

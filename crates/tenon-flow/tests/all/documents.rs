@@ -8,7 +8,9 @@ use tenon_flow::{LoadOptions, LoadedWorkflow, load};
 pub fn document_with(files: &[(&str, &str)], text: &str) -> Arc<LoadedWorkflow> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
-        std::fs::write(folder.path().join(name), text).unwrap();
+        let file = folder.path().join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
     }
     let file = folder.path().join("main.yaml");
     std::fs::write(&file, text).unwrap();

@@ -170,11 +170,18 @@ fn every_class_is_tried_again_as_its_row_says() {
             let class = StepErrorClass::ALL.into_iter().find(|class| class.name() == name);
             let class = class.unwrap_or_else(|| panic!("`{name}` is no class"));
             seen.push(class);
-            let mut sim = Sim::new(document("name: w\nsteps:\n  - {id: a, retries: 1}\n"));
-            let error = StepError::new(class, "no");
-            sim.complete("run/a@1", StepOutcome::Failed { error, output: StepOutput::default() });
-            let (running, timers) = (sim.running(), sim.timers());
+            let tried = |retryable| {
+                let mut sim = Sim::new(document("name: w\nsteps:\n  - {id: a, retries: 1}\n"));
+                let error = StepError { retryable, ..StepError::new(class, "no") };
+                sim.complete("run/a@1", StepOutcome::Failed { error, output: StepOutput::default() });
+                (sim.running(), sim.timers())
+            };
+            let (running, timers) = tried(None);
             match row[1].as_str() {
+                both if both.starts_with("the same where the server failed") => {
+                    assert_eq!((running, timers), (vec!["run/a@2".to_owned()], vec![]), "{name}");
+                    assert_eq!(tried(Some(true)).1, [("run/a@1~backoff".to_owned(), 500)], "{name}");
+                }
                 "no" => assert_eq!((running, timers), (vec![], vec![]), "{name}"),
                 "at once" => assert_eq!((running, timers), (vec!["run/a@2".to_owned()], vec![]), "{name}"),
                 pause if pause.starts_with("after half a second") => {

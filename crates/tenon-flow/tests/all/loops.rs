@@ -344,7 +344,9 @@ fn an_iteration_that_is_too_late_does_not_take_the_others_with_it() {
     sim.elapse("run/l#1@1~timeout");
     sim.stop_cancelled();
     let record = sim.outcome().step("l").unwrap();
-    assert_eq!(record.error.as_ref().unwrap().class, StepErrorClass::Timeout);
+    let error = record.error.as_ref().unwrap();
+    assert_eq!(error.class, StepErrorClass::Timeout);
+    assert_eq!(error.hint.as_deref(), Some("raise `options.stepTimeout`"), "an iteration has no other");
     assert_eq!(
         (record.status, record.content.as_str()),
         (StepStatus::Failed, "## Iteration 1\n### l\nfirst")

@@ -150,8 +150,10 @@ fn a_limit_of_all_steps_is_named_where_it_applied() {
         let error = sim.outcome().step("a").unwrap().error.clone().unwrap();
         let said = "not done after 1m30s, the `options.stepTimeout` of the document";
         assert!(error.message.ends_with(said), "{step}: {}", error.message);
-        let hint = "raise `options.stepTimeout`, or give the step a longer `timeout` of its own (`0s` is the same as none)";
-        assert_eq!(error.hint.as_deref(), Some(hint), "{step}");
+        // One turn of a loop has no `timeout` that could be another one.
+        let own = ", or give the step a longer `timeout` of its own (`0s` is the same as none)";
+        let own = if key.ends_with("/a@1") || key.ends_with("/i@1") { own } else { "" };
+        assert_eq!(error.hint, Some(format!("raise `options.stepTimeout`{own}")), "{step}");
     }
 }
 
