@@ -425,7 +425,10 @@ fn counts(report: &Report) -> String {
         (n > 0).then(|| format!("{n} {}", status.name()))
     });
     let counted = counted.collect::<Vec<_>>().join(", ");
-    let is_done = |step: &StepReport| matches!(step.status, StepStatus::Completed | StepStatus::Skipped);
+    let is_done = |step: &StepReport| {
+        let ReportStatus::Ended(status) = step.status else { return false };
+        matches!(status, StepStatus::Completed | StepStatus::Skipped)
+    };
     // A run whose steps are all done fails by what it was to give back.
     let by_outputs =
         report.status == WorkflowStatus::Failed && report.steps.0.iter().all(|(_, step)| is_done(step));
