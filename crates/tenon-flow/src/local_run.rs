@@ -86,9 +86,11 @@ struct Shared {
     kill: Cancel,
     desk: Arc<Desk>,
     inside: Arc<UnderWay>,
-    /// Who runs the steps of included workflows that have rules of their own, by their place whichever attempt.
-    runners: Arc<Mutex<HashMap<Vec<Segment>, Arc<dyn StepRunner>>>>,
+    runners: Arc<Mutex<Runners>>,
 }
+
+/// Who runs the steps of included workflows that have rules of their own, by their place whichever attempt.
+type Runners = HashMap<Vec<Segment>, Arc<dyn StepRunner>>;
 
 struct LocalRun {
     spec: RunSpec,

@@ -256,7 +256,8 @@ mod tests {
     #[test]
     fn no_offset_is_too_far() {
         let place = |line, column| Place { line, column };
-        let table: &[(&str, Place, &str, &[usize], &[Place])] = &[
+        type Row<'a> = (&'a str, Place, &'a str, &'a [usize], &'a [Place]);
+        let table: &[Row<'_>] = &[
             ("a: one", place(1, 4), "one", &[0, 1, 3], &[place(1, 4), place(1, 5), place(1, 7)]),
             ("a: 'one'", place(1, 4), "one", &[2, 99], &[place(1, 7), place(1, 8)]),
             ("a: one", place(7, 1), "one", &[1, 2], &[place(7, 1), place(7, 1)]),
