@@ -7,7 +7,7 @@ use tenon_config::{
     ChoiceError, Loaded, ModelChoice, ModelFlags, ProjectTrust, Settings, Sources, Surroundings,
     choose_fallback, choose_model,
 };
-use tenon_core::{ErrorClass, Failure, exit_code};
+use tenon_core::{ErrorClass, Failure, exit_code, harmless_line};
 use tenon_flow::{Diagnostic, Drawing, LoadError, LoadOptions, LoadedWorkflow, Plan, load};
 
 use crate::args::RunArgs;
@@ -130,7 +130,7 @@ fn validate(files: &[PathBuf], format: ReportFormat) -> u8 {
                 report.push_str(&told(&problems));
                 let errors = problems.iter().filter(|problem| problem.is_error()).count();
                 let plural = if errors == 1 { "" } else { "s" };
-                report.push_str(&format!("not valid: {} ({errors} problem{plural})\n", file.display()));
+                report.push_str(&format!("not valid: {} ({errors} problem{plural})\n", called(file)));
                 found.extend(problems);
                 code = exit_code(ErrorClass::Config);
             }
@@ -186,7 +186,12 @@ fn told(found: &[Diagnostic]) -> String {
 fn verdict(file: &Path, workflow: &LoadedWorkflow) -> String {
     let steps = workflow.steps.len();
     let plural = if steps == 1 { "" } else { "s" };
-    format!("ok: {} ({steps} step{plural})\n", file.display())
+    format!("ok: {} ({steps} step{plural})\n", called(file))
+}
+
+/// A name of a file may hold anything.
+fn called(file: &Path) -> String {
+    harmless_line(&file.display().to_string()).into_owned()
 }
 
 pub fn as_json(found: &[Diagnostic]) -> Value {

@@ -78,7 +78,7 @@ async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
     let run_id = run_id(&asked, &source, ids.session);
     reporter.note(&format!("run: {run_id}"));
     let stdout = Arc::new(Stdout::for_lines(reporter, stop.clone()));
-    let progress = Arc::new(Progress::new(reporter));
+    let progress = Arc::new(Progress::new(reporter, asked.format));
     let output = Arc::new(FlowOutput::new(Arc::clone(&stdout), asked.format, Arc::clone(&progress)));
     let events = Arc::new(FlowEmitter::new(&run_id, Arc::clone(&output) as Arc<dyn FlowSink>));
     let here = surroundings::collect(asked.run.cwd.as_deref());

@@ -16,6 +16,7 @@ mod exit_code;
 mod flow_approve;
 mod flow_args;
 mod flow_command;
+mod flow_drawing;
 mod flow_folder;
 mod flow_help;
 mod flow_hint;

@@ -9,7 +9,7 @@ use tenon_wire::Dialect;
 use crate::args::{PublishedFormat, SchemaCommand};
 use crate::manual::print;
 use crate::run::usage_error;
-use crate::stderr::line;
+use crate::stderr::{harmless, line};
 use crate::surroundings;
 use crate::usage::UsageError;
 
@@ -76,10 +76,10 @@ fn check(argument: &str) -> u8 {
                 .iter()
                 .map(|(name, target)| format!("{name}: {}\n", adapt(schema.source(), *target).summary()))
                 .collect();
-            print(format!("{verdict}{sent}").as_bytes())
+            print(harmless(&format!("{verdict}{sent}")).as_bytes())
         }
         Err(error) => {
-            let code = print(format!("not a contract: {error}\n").as_bytes());
+            let code = print(harmless(&format!("not a contract: {error}\n")).as_bytes());
             if let Some(hint) = error.hint() {
                 line(&format!("hint: {hint}"));
             }

@@ -2,10 +2,11 @@
 //!
 //! Lines are made from redacted events. Nothing else in the program prints to stderr.
 
-use std::borrow::Cow;
 use std::io::Write;
 
 use tenon_core::{DurableEvent, Ending, Event, EventKind, Failure, Outcome};
+
+pub use tenon_core::harmless;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -123,30 +124,13 @@ impl Reporter {
     }
 }
 
-/// Writes one line. When stderr is gone there is nobody left to tell.
+/// Writes one line, in one piece: stdout may be on the same terminal. When stderr is gone there is nobody left to tell.
 pub fn line(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text));
+    let _ = std::io::stderr().lock().write_all(format!("{}\n", harmless(text)).as_bytes());
 }
 
 /// Text that moves the cursor on purpose; never anybody else's words.
 pub fn draw(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
-}
-
-/// Messages quote servers, files and models: what would move the cursor, change colours or turn the
-/// direction of writing is shown by its number instead.
-pub fn harmless(text: &str) -> Cow<'_, str> {
-    let acts = |c: char| {
-        c.is_control() && c != '\n'
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(acts) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if acts(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
-    }
-    Cow::Owned(shown)
 }

@@ -91,6 +91,8 @@ mod flow_orphans;
 mod flow_page;
 #[path = "all/flow_preview.rs"]
 mod flow_preview;
+#[path = "all/flow_progress.rs"]
+mod flow_progress;
 #[path = "all/flow_prompts.rs"]
 mod flow_prompts;
 #[path = "all/flow_resume.rs"]

@@ -12,6 +12,7 @@ mod approval_mode;
 mod counted;
 mod display;
 mod event;
+mod harmless;
 mod hide_stream;
 mod hook;
 mod id;
@@ -43,6 +44,7 @@ pub use event::{
     CompactTrigger, Event, EventKind, McpServer, McpStatus, PartKind, PermissionDenial, RunInfo, TaskEnd,
     TaskKind, TaskStart, TaskStatus, ToolReport,
 };
+pub use harmless::{harmless, harmless_line};
 pub use hide_stream::HidingStream;
 pub use hook::{
     Hook, HookEnd, HookEvent, HookLayer, HookOrder, HookPower, HookReport, HookRule, HookRun, HookShell,

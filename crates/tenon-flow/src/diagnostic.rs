@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
+use tenon_core::harmless_line;
 use unicode_width::UnicodeWidthChar;
 
 use crate::document::Place;
@@ -137,19 +138,21 @@ impl Diagnostic {
     }
 }
 
-/// `file:line:column: error[code]: message`, the line, and the hint.
+/// `file:line:column: error[code]: message`, the line, and the hint, fit for a terminal.
 impl fmt::Display for Diagnostic {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let Diagnostic { line, column, message, .. } = self;
-        write!(out, "{}:{line}:{column}: {severity}[{}]: {message}", self.file.display(), self.code.text())?;
+        let Diagnostic { line, column, .. } = self;
+        let (file, message) = (self.file.display().to_string(), harmless_line(&self.message));
+        let (file, code) = (harmless_line(&file), self.code.text());
+        write!(out, "{file}:{line}:{column}: {severity}[{code}]: {message}")?;
         if !self.snippet.is_empty() {
             write!(out, "\n{}", self.snippet)?;
         }
-        write!(out, "\nhint: {}", self.hint)
+        write!(out, "\nhint: {}", harmless_line(&self.hint))
     }
 }
 

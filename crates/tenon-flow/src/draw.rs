@@ -4,6 +4,7 @@
 //! and lines go is `draw/layout.rs`.
 
 mod boxes;
+mod channel;
 mod json;
 mod layout;
 mod list;
@@ -11,7 +12,11 @@ mod literals;
 mod mermaid;
 mod svg;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+
+use tenon_core::{harmless, harmless_line};
+use unicode_width::UnicodeWidthChar;
 
 use crate::document::{Approval, Items, Loop, OnTimeout, Step, Workflow};
 use crate::duration;
@@ -20,8 +25,9 @@ use crate::topology::{self, Graph};
 
 pub(crate) use svg::Mark;
 
-/// A picture of more steps than this is no picture. Documents that include documents can come to any number.
-const MAX_STEPS_DRAWN: usize = 2_000;
+/// A picture of more steps than this is no picture. Documents that include documents can come to any number: those that
+/// would make it larger are left out, which every format says.
+pub const MAX_STEPS_DRAWN: usize = 2_000;
 
 /// The steps of a workflow and what depends on what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +52,18 @@ pub struct PlanStep {
     pub layer: usize,
     /// How long it may take, as a document writes it.
     pub timeout: Option<String>,
-    /// The body of a loop, or the document that is included where it is known and there is room for it.
-    pub inner: Option<Box<Plan>>,
+    pub inner: Inner,
+}
+
+/// What a step is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inner {
+    /// No steps of its own, or a document that nobody has read.
+    Nothing,
+    /// The body of a loop, or the document that is included.
+    Steps(Box<Plan>),
+    /// The document that is included has so many steps, and the plan no room for them.
+    LeftOut { steps: usize },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,13 +136,36 @@ impl Plan {
         boxes::draw(self, columns)
     }
 
+    /// In one line.
     fn title(&self) -> String {
-        format!("{} ({})", self.name, self.count())
+        let left_out = match self.left_out() {
+            0 => String::new(),
+            count => format!(", without {}", counted(count, "included document")),
+        };
+        format!("{} ({}{left_out})", harmless(&one_line(&self.name)), self.count())
     }
 
     fn count(&self) -> String {
-        let plural = if self.steps.len() == 1 { "" } else { "s" };
-        format!("{} step{plural}", self.steps.len())
+        counted(self.steps.len(), "step")
+    }
+
+    /// How many documents are included, here or further inside, and not drawn.
+    fn left_out(&self) -> usize {
+        let of_step = |step: &PlanStep| match &step.inner {
+            Inner::Nothing => 0,
+            Inner::Steps(plan) => plan.left_out(),
+            Inner::LeftOut { .. } => 1,
+        };
+        self.steps.iter().map(of_step).sum()
+    }
+}
+
+impl Inner {
+    fn plan(&self) -> Option<&Plan> {
+        match self {
+            Inner::Steps(plan) => Some(plan),
+            Inner::Nothing | Inner::LeftOut { .. } => None,
+        }
     }
 }
 
@@ -167,13 +206,13 @@ impl Making<'_> {
 
     fn step(&mut self, step: &Step, loaded: Option<&LoadedStep>, layer: usize) -> PlanStep {
         let (kind, inner) = match (&step.approve, &step.include, &step.repeat) {
-            (Some(approval), _, _) => (asked(approval), None),
+            (Some(approval), _, _) => (asked(approval), Inner::Nothing),
             (None, Some(name), _) => {
                 let path = self.includes.get(name).unwrap_or(name).clone();
-                (PlanKind::Include { path }, loaded.and_then(|loaded| self.include(loaded)))
+                (PlanKind::Include { path }, loaded.map_or(Inner::Nothing, |loaded| self.include(loaded)))
             }
             (None, None, Some(it)) => (kind_of(it), self.body(step, it, loaded)),
-            (None, None, None) => (PlanKind::Agent, None),
+            (None, None, None) => (PlanKind::Agent, Inner::Nothing),
         };
         PlanStep {
             id: step.id.clone(),
@@ -183,25 +222,27 @@ impl Making<'_> {
             files: step.context_files.len(),
             layer,
             timeout: step.timeout.map(duration::shown),
-            inner: inner.map(Box::new),
+            inner,
         }
     }
 
-    fn include(&mut self, loaded: &LoadedStep) -> Option<Plan> {
-        let StepBody::Include(workflow) = &loaded.body else { return None };
-        *self.room = self.room.checked_sub(steps_of(workflow))?;
-        Some(included(workflow, self.room))
+    fn include(&mut self, loaded: &LoadedStep) -> Inner {
+        let StepBody::Include(workflow) = &loaded.body else { return Inner::Nothing };
+        let steps = steps_of(workflow);
+        let Some(left) = self.room.checked_sub(steps) else { return Inner::LeftOut { steps } };
+        *self.room = left;
+        Inner::Steps(Box::new(included(workflow, self.room)))
     }
 
-    fn body(&mut self, step: &Step, it: &Loop, loaded: Option<&LoadedStep>) -> Option<Plan> {
+    fn body(&mut self, step: &Step, it: &Loop, loaded: Option<&LoadedStep>) -> Inner {
         if it.steps.is_empty() {
-            return None;
+            return Inner::Nothing;
         }
         let loaded = match loaded.map(|loaded| &loaded.body) {
             Some(StepBody::Loop(it)) => Some(it.steps.as_slice()),
             _ => None,
         };
-        Some(self.plan(step.id.clone(), &it.steps, loaded))
+        Inner::Steps(Box::new(self.plan(step.id.clone(), &it.steps, loaded)))
     }
 }
 
@@ -235,7 +276,8 @@ fn kind_of(it: &Loop) -> PlanKind {
 impl PlanStep {
     /// `(agent) [loop] [if] [2 files]`; empty for a plain step.
     fn tags(&self) -> String {
-        let mut tags: Vec<String> = self.agent.iter().map(|agent| format!("({agent})")).collect();
+        let mut tags: Vec<String> =
+            self.agent.iter().map(|agent| format!("({})", harmless_line(agent))).collect();
         match self.kind {
             PlanKind::Agent => {}
             PlanKind::Include { .. } => tags.push("[ref]".to_owned()),
@@ -246,38 +288,57 @@ impl PlanStep {
         if self.condition.is_some() {
             tags.push("[if]".to_owned());
         }
-        match self.files {
-            0 => {}
-            1 => tags.push("[1 file]".to_owned()),
-            count => tags.push(format!("[{count} files]")),
+        if self.files > 0 {
+            tags.push(format!("[{}]", counted(self.files, "file")));
         }
         tags.join(" ")
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        harmless_line(&self.id)
+    }
+
+    /// What stands above the steps inside it.
+    fn heading(&self, inner: &Plan) -> String {
+        let what = match self.kind {
+            PlanKind::Include { .. } => inner.title(),
+            _ => inner.count(),
+        };
+        format!("in {}: {what}", self.name())
     }
 
     /// The name and the tags, one line each.
     fn lines(&self) -> Vec<String> {
         let tags = Some(self.tags()).filter(|tags| !tags.is_empty());
-        std::iter::once(self.id.clone()).chain(tags).collect()
+        std::iter::once(self.name().into_owned()).chain(tags).collect()
     }
 
     /// What the tags mean, one line each: conditions, items, rounds, files, as the document writes them.
     fn details(&self) -> Vec<String> {
+        let written = |text: &String| harmless(&one_line(text)).into_owned();
         let mut details: Vec<String> =
-            self.condition.iter().map(|text| format!("if {}", one_line(text))).collect();
+            self.condition.iter().map(|text| format!("if {}", written(text))).collect();
         match &self.kind {
             PlanKind::Agent => {}
-            PlanKind::Include { path } => details.push(format!("include {path}")),
+            PlanKind::Include { path } => {
+                let left_out = match self.inner {
+                    Inner::LeftOut { steps } => format!(" (left out: {})", counted(steps, "step")),
+                    Inner::Nothing | Inner::Steps(_) => String::new(),
+                };
+                details.push(format!("include {}{left_out}", harmless_line(path)));
+            }
             PlanKind::RepeatUntil { at_most, until, judge } => {
-                details.push(format!("at most {at_most} iteration{}", if *at_most == 1 { "" } else { "s" }));
-                details.extend(until.iter().map(|text| format!("until {}", one_line(text))));
+                details.push(format!("at most {}", counted(*at_most as usize, "iteration")));
+                details.extend(until.iter().map(|text| format!("until {}", written(text))));
+                let judge = judge.as_deref().map(harmless_line);
                 details.extend(judge.iter().map(|agent| format!("until the agent `{agent}` says so")));
             }
             PlanKind::ForEach { items, at_a_time } => {
-                details.push(format!("forEach {}", one_line(items)));
+                details.push(format!("forEach {}", written(items)));
                 details.extend(at_a_time.iter().map(|count| format!("{count} at a time")));
             }
             PlanKind::Approval { message, timeout, on_timeout } => {
-                details.push(format!("asks {}", one_line(message)));
+                details.push(format!("asks {}", written(message)));
                 details.extend(timeout.iter().map(|time| format!("{on_timeout} after {time}")));
             }
         }
@@ -289,40 +350,54 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Lines of at most so many characters, all but the first a little to the right.
-fn hanging(text: &str, columns: usize) -> Vec<String> {
-    const RIGHT: &str = "    ";
-    let lines = wrapped(text, columns.saturating_sub(RIGHT.len())).into_iter().enumerate();
-    lines.map(|(number, line)| if number == 0 { line } else { format!("{RIGHT}{line}") }).collect()
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Lines of at most so many characters, broken between words where that is possible.
+/// The cells that it takes on a terminal: some characters take two, and some none.
+fn width(text: &str) -> usize {
+    text.chars().map(cells).sum()
+}
+
+fn cells(c: char) -> usize {
+    c.width().unwrap_or(0)
+}
+
+/// Lines of at most so many columns, all but the first a little to the right.
+fn hanging(text: &str, columns: usize) -> Vec<String> {
+    let right = " ".repeat(further(columns));
+    let lines = wrapped(text, columns - right.len()).into_iter().enumerate();
+    lines.map(|(number, line)| if number == 0 { line } else { format!("{right}{line}") }).collect()
+}
+
+/// How far what belongs to a line stands to its right, where there is room.
+fn further(columns: usize) -> usize {
+    const FURTHER: usize = 4;
+    FURTHER.min(columns / 4)
+}
+
+/// Lines of at most so many columns, broken between words where that is possible.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let columns = columns.max(1);
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in text.split(' ') {
-        let mut word: Vec<char> = word.chars().collect();
         let gap = usize::from(used > 0);
-        if used + gap + word.len() > columns && used > 0 {
+        if used > 0 && used + gap + width(word) > columns {
             lines.push(String::new());
             used = 0;
+        } else if let (Some(line), 1) = (lines.last_mut(), gap) {
+            line.push(' ');
+            used += 1;
         }
-        while word.len() > columns {
-            let rest = word.split_off(columns);
+        for c in word.chars() {
+            if used > 0 && used + cells(c) > columns {
+                lines.push(String::new());
+                used = 0;
+            }
             if let Some(line) = lines.last_mut() {
-                line.extend(word);
+                line.push(c);
+                used += cells(c);
             }
-            lines.push(String::new());
-            word = rest;
-        }
-        if let Some(line) = lines.last_mut() {
-            if used > 0 {
-                line.push(' ');
-                used += 1;
-            }
-            used += word.len();
-            line.extend(word);
         }
     }
     lines
@@ -334,13 +409,16 @@ mod tests {
 
     #[test]
     fn lines_break_between_words_and_within_long_ones() {
-        let table: [(&str, usize, &[&str]); 6] = [
+        let table: [(&str, usize, &[&str]); 9] = [
             ("", 4, &[""]),
             ("a bc def", 4, &["a bc", "def"]),
             ("abcdefghij", 4, &["abcd", "efgh", "ij"]),
             ("ab cdefghij k", 4, &["ab", "cdef", "ghij", "k"]),
             ("a b", 0, &["a", "b"]),
             ("ééé ßß", 3, &["ééé", "ßß"]),
+            ("模型模型 a", 4, &["模型", "模型", "a"]),
+            ("模型模型", 3, &["模", "型", "模", "型"]),
+            ("a  b   c", 9, &["a  b   c"]),
         ];
         for (text, columns, wanted) in table {
             assert_eq!(wrapped(text, columns), wanted, "{text} {columns}");

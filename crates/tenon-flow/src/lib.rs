@@ -101,7 +101,7 @@ pub use document::{
     OnTimeout, Options, OutputMode, Place, Places, RunBudget, Scheduler, Step, ToolChoice, VERSION, Workflow,
 };
 pub use document_schema::document_schema;
-pub use draw::{Drawing, Plan, PlanKind, PlanStep};
+pub use draw::{Drawing, Inner, MAX_STEPS_DRAWN, Plan, PlanKind, PlanStep};
 pub use drive::drive;
 pub use earlier::{Earlier, Pauses};
 pub use emitter::FlowEmitter;

@@ -16,6 +16,8 @@ mod diagnostics;
 mod document_schema;
 #[path = "all/documents.rs"]
 mod documents;
+#[path = "all/drawings.rs"]
+mod drawings;
 #[path = "all/durable.rs"]
 mod durable;
 #[path = "all/endings.rs"]

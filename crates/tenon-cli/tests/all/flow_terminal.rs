@@ -70,6 +70,14 @@ impl Screen {
     }
 }
 
+/// Where stdout goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stdout {
+    Piped,
+    /// To the terminal, where stderr goes too.
+    There,
+}
+
 struct Seen {
     screen: Screen,
     bytes: String,
@@ -78,6 +86,17 @@ struct Seen {
 }
 
 fn run_at_terminal(
+    document: &str,
+    columns: u16,
+    env: &[(&str, &str)],
+    flags: &[&str],
+    wait_for: &str,
+) -> Seen {
+    run_with(Stdout::Piped, document, columns, env, flags, wait_for)
+}
+
+fn run_with(
+    stdout: Stdout,
     document: &str,
     columns: u16,
     env: &[(&str, &str)],
@@ -104,8 +123,10 @@ fn run_at_terminal(
         .env("OPENAI_API_KEY", "test-key")
         .env("OPENAI_MODEL", "模型模型模型模型模型")
         .current_dir(setup.workspace())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
+        .stdin(Stdio::null());
+    if stdout == Stdout::Piped {
+        command = command.stdout(Stdio::piped());
+    }
     for (name, value) in env {
         command = command.env(name, value);
     }
@@ -121,7 +142,9 @@ fn run_at_terminal(
         }
     }
     let mut stdout = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    if let Some(mut piped) = child.stdout.take() {
+        piped.read_to_string(&mut stdout).unwrap();
+    }
     let code = child.wait().unwrap().code().unwrap_or(-1);
     let bytes = String::from_utf8(bytes).unwrap();
     let mut screen = Screen::new(columns.into());
@@ -168,6 +191,26 @@ fn nothing_is_drawn_where_nothing_can_be() {
     assert_eq!(run_at_terminal(&document(), 80, &[], &["-q"], "").bytes, "");
     // No colour is drawn at all: of what is sent besides text, a screen knows where to draw and nothing else.
     assert_eq!(run_at_terminal(&document(), 80, &[("NO_COLOR", "1")], &[], "again 0/3").code, 0);
+}
+
+/// Events and progress on one terminal: nothing is drawn over an event, and every line is the one or the other.
+#[test]
+fn events_on_the_terminal_are_left_alone() {
+    let flags = ["-o", "stream-json"];
+    let wait_for = "step each: started";
+    let Seen { bytes, code, .. } = run_with(Stdout::There, &document(), 80, &[], &flags, wait_for);
+    assert_eq!(code, 0, "{bytes}");
+    assert!(!bytes.contains('\u{1b}'), "{bytes}");
+    let (events, said): (Vec<&str>, Vec<&str>) = bytes.lines().partition(|line| line.starts_with('{'));
+    let events: Vec<tenon_testkit::Value> =
+        events.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    tenon_testkit::assert_flow_events(&events);
+    assert!(said.iter().all(|line| !line.contains('{')), "{said:?}");
+    // Elsewhere the same run is drawn.
+    assert!(run_at_terminal(&document(), 80, &[], &flags, "again 0/3").bytes.contains('\u{1b}'));
+    let seen = run_with(Stdout::There, &document(), 80, &[], &["-o", "json"], "again 0/3");
+    let last = seen.screen.lines.concat();
+    assert!(seen.bytes.contains('\u{1b}') && last.contains("\"schema_version\":"), "{last}");
 }
 
 /// A run that fails leaves its reasons, and no half of a drawing.

@@ -76,9 +76,83 @@ fn documents_that_include_many_times_over_are_gone_into_once() {
     let run = given().args(["flow", "plan", "--format", "json", "l0.yaml"]).run();
     let steps = run.assert_code(0).stdout.matches("\"id\"").count();
     assert!((1_900..=2_000).contains(&steps), "{steps}");
+    // What is left out is said, and how much.
+    let graph = run.json();
+    let left_out = left_out(&graph);
+    assert!(left_out > 1_000, "{left_out}");
+    assert_eq!(graph["includesLeftOut"], json!(left_out));
+    for format in ["text", "mermaid", "svg"] {
+        let drawn = given().args(["flow", "plan", "--format", format, "l0.yaml"]).run().stdout;
+        let title = format!("l0 (100 steps, without {left_out} included documents)");
+        assert!(drawn.contains(&title), "{format}: {}", &drawn[..500]);
+        let told = match format {
+            "mermaid" => "include l2.yaml #40;left out#58; 100 steps#41;",
+            _ => "include l2.yaml (left out: 100 steps)",
+        };
+        assert!(drawn.contains(told), "{format}: {}", &drawn[..2_000]);
+    }
     let run = given().env("OPENAI_API_KEY", "k").args(["flow", "run", "l0.yaml"]).run();
     let refused = "the step `s0.s0.s0.s0.s0.a` lists the tool `bash`";
     assert_eq!(run.assert_code(42).stderr.matches(refused).count(), 1, "{run}");
+}
+
+/// Includes of a plan that have no plan of their own.
+fn left_out(graph: &tenon_testkit::Value) -> usize {
+    let of_step = |step: &tenon_testkit::Value| match &step["inner"] {
+        inner if inner.is_object() => left_out(inner),
+        _ => usize::from(step["kind"] == "include"),
+    };
+    graph["steps"].as_array().unwrap().iter().map(of_step).sum()
+}
+
+/// Documents may hold what would act on a terminal: it is shown by its number, in its line.
+#[test]
+fn nothing_in_a_document_acts_on_a_terminal() {
+    let document = r#"
+name: "n\e[31m\nx"
+agents:
+  w: {description: "d\e[31m", model: "m1\e[2J"}
+steps:
+  - id: a
+    agent: w
+    condition: "'\e[31mx\a' != 'y\nz'"
+    contextFiles: ["f\e[31m\n.txt"]
+  - id: b
+    loop: {forEach: "['\e[2J', 'a\nb\tc', '\x9b2J']"}
+  - id: c
+    dependsOn: [a]
+    loop: {maxIterations: 1, until: "content != '\e]0;title\a'"}
+  - id: q
+    approve: {message: "Sure \e[31m?"}
+  - id: e
+    include: "s\e[31m.yaml"
+"#;
+    let inner = "name: \"s\\nt\\e[31m\"\nsteps: [{id: x}]\n";
+    let given = || tenon().file("a.yaml", document).file("s\u{1b}[31m.yaml", inner);
+    let acts = |text: &str| text.contains(|c: char| c.is_control() && c != '\n');
+    for format in ["text", "mermaid", "svg"] {
+        let run = given().args(["flow", "plan", "a.yaml", "--format", format]).run();
+        assert!(!acts(&run.assert_code(0).stdout), "{format}: {run}");
+    }
+    let drawn = given().args(["flow", "plan", "a.yaml"]).run().stdout;
+    for line in [
+        "n\\u{1b}[31m x (5 steps)",
+        "a: if '\\u{1b}[31mx\\u{7}' != 'y z'",
+        "b: forEach ['\\u{1b}[2J', 'a b c', '\\u{9b}2J']",
+        "c: until content != '\\u{1b}]0;title\\u{7}'",
+        "q: asks Sure \\u{1b}[31m?",
+        "e: include s\\u{1b}[31m.yaml",
+        "in e: s t\\u{1b}[31m (1 step)",
+    ] {
+        assert!(drawn.lines().any(|shown| shown == line), "{line}: {drawn}");
+    }
+    let run = given().args(["flow", "validate", "a.yaml"]).run();
+    assert!(!acts(&run.assert_code(0).stdout), "{run}");
+    assert!(run.stdout.contains("the context file `f\\u{1b}[31m\\u{a}.txt` cannot be read"), "{run}");
+    let name = "b\u{1b}[31m\nok: c.yaml (1 step).yaml";
+    let run = tenon().file(name, "name: n\n").args(["flow", "validate", name]).run();
+    let lines: Vec<&str> = run.assert_code(52).stdout.lines().collect();
+    assert!(!acts(&run.stdout) && !lines.iter().any(|line| line.starts_with("ok: ")), "{run}");
 }
 
 /// What is there and is no UTF-8 text is not valid; where it stops being text is said, in the file that it is in.

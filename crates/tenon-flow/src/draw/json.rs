@@ -14,7 +14,7 @@ fn graph(plan: &Plan) -> Value {
         plan.edges.iter().map(|(from, to)| json!({"from": id(from), "to": id(to)})).collect();
     let steps: Vec<Value> = plan.steps.iter().map(step).collect();
     let order: Vec<&str> = plan.order.iter().map(id).collect();
-    json!({"name": plan.name, "steps": steps, "edges": edges, "order": order})
+    json!({"name": plan.name, "steps": steps, "edges": edges, "order": order, "includesLeftOut": plan.left_out()})
 }
 
 /// All keys are always there.
@@ -35,7 +35,7 @@ fn step(step: &PlanStep) -> Value {
         "approve": null,
         "timeout": step.timeout,
         "onTimeout": null,
-        "inner": step.inner.as_deref().map(graph),
+        "inner": step.inner.plan().map(graph),
     });
     match &step.kind {
         PlanKind::Agent => {}

@@ -2,12 +2,14 @@
 //!
 //! Steps stand in rows by the length of the longest path to them. A dependency that skips rows is carried through
 //! them by a wire, a box without a box. Between two rows, steps with the same dependants share a line; all other
-//! lines are kept apart, so that each dependency can be followed.
+//! lines are kept apart, so that each dependency can be followed. How they run is `draw/channel.rs`.
 
-use super::{Plan, PlanStep};
+use super::{Plan, PlanStep, width};
 
 /// Between two boxes of a row.
 const GAP: usize = 2;
+/// Of a box: no line ends there.
+const CORNERS: usize = 2;
 /// Inside a box, so that short names do not make slivers.
 const MIN_INNER: usize = 6;
 
@@ -51,9 +53,20 @@ impl Cell {
     }
 }
 
+/// Cells of one row, and those of the next that all of them lead to; by number.
+struct Group {
+    sources: Vec<usize>,
+    targets: Vec<usize>,
+}
+
 /// `lines` is what stands in a box.
 pub(super) fn lay_out(plan: &Plan, lines: impl Fn(&PlanStep) -> Vec<String>) -> Layout {
     let mut rows = rows(plan, lines);
+    let groups: Vec<Vec<Group>> =
+        rows.windows(2).map(|pair| groups(plan, &pair[0].cells, &pair[1].cells)).collect();
+    for (groups, row) in groups.iter().zip(rows.iter_mut().skip(1)) {
+        make_room_for_ports(groups, &mut row.cells);
+    }
     let widths: Vec<usize> = rows.iter().map(|row| row_width(&row.cells)).collect();
     let width = widths.iter().copied().max().unwrap_or(0);
     for (row, own) in rows.iter_mut().zip(&widths) {
@@ -63,9 +76,8 @@ pub(super) fn lay_out(plan: &Plan, lines: impl Fn(&PlanStep) -> Vec<String>) -> 
             left += cell.width + GAP;
         }
     }
-    for upper in 0..rows.len().saturating_sub(1) {
-        let nets = nets(plan, &rows[upper].cells, &rows[upper + 1].cells);
-        rows[upper].nets = nets;
+    for (upper, groups) in groups.iter().enumerate() {
+        rows[upper].nets = nets(groups, &rows[upper].cells, &rows[upper + 1].cells);
     }
     Layout { rows, width }
 }
@@ -80,7 +92,7 @@ fn rows(plan: &Plan, lines: impl Fn(&PlanStep) -> Vec<String>) -> Vec<Row> {
         (0..count).map(|_| Row { cells: Vec::new(), lines: 0, nets: Vec::new() }).collect();
     for (index, step) in plan.steps.iter().enumerate() {
         let lines = lines(step);
-        let inner = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0).max(MIN_INNER);
+        let inner = lines.iter().map(|line| width(line)).max().unwrap_or(0).max(MIN_INNER);
         let row = &mut rows[step.layer];
         row.lines = row.lines.max(lines.len());
         row.cells.push(Cell { what: What::Step(index), left: 0, width: inner + 4 });
@@ -121,40 +133,53 @@ fn leads(plan: &Plan, above: What, below: What) -> bool {
     }
 }
 
-fn nets(plan: &Plan, above: &[Cell], below: &[Cell]) -> Vec<Net> {
-    // Sources with the same targets are one net.
-    let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+/// Sources with the same targets are one group.
+fn groups(plan: &Plan, above: &[Cell], below: &[Cell]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
     for (at, source) in above.iter().enumerate() {
         let targets: Vec<usize> =
             (0..below.len()).filter(|target| leads(plan, source.what, below[*target].what)).collect();
         if targets.is_empty() {
             continue;
         }
-        match groups.iter_mut().find(|(_, known)| *known == targets) {
-            Some((sources, _)) => sources.push(at),
-            None => groups.push((vec![at], targets)),
+        match groups.iter_mut().find(|known| known.targets == targets) {
+            Some(known) => known.sources.push(at),
+            None => groups.push(Group { sources: vec![at], targets }),
         }
     }
     groups
-        .iter()
-        .enumerate()
-        .map(|(net, (sources, targets))| Net {
-            sources: sources.iter().map(|at| above[*at].middle()).collect(),
-            targets: targets
-                .iter()
-                .map(|at| (port(&groups, net, *at, &below[*at]), below[*at].what))
-                .collect(),
-        })
-        .collect()
+}
+
+/// Lines that lead to the same box reach it in columns of their own.
+fn make_room_for_ports(groups: &[Group], below: &mut [Cell]) {
+    for (at, cell) in below.iter_mut().enumerate() {
+        if matches!(cell.what, What::Step(_)) {
+            let reaching = groups.iter().filter(|group| group.targets.contains(&at)).count();
+            cell.width = cell.width.max(reaching + CORNERS);
+        }
+    }
+}
+
+fn nets(groups: &[Group], above: &[Cell], below: &[Cell]) -> Vec<Net> {
+    let net = |(number, group): (usize, &Group)| Net {
+        sources: group.sources.iter().map(|at| above[*at].middle()).collect(),
+        targets: group
+            .targets
+            .iter()
+            .map(|at| (port(groups, number, *at, &below[*at]), below[*at].what))
+            .collect(),
+    };
+    groups.iter().enumerate().map(net).collect()
 }
 
 /// Several lines reach a box side by side, one in the middle.
-fn port(groups: &[(Vec<usize>, Vec<usize>)], net: usize, target: usize, cell: &Cell) -> usize {
-    let reaching: Vec<usize> = (0..groups.len()).filter(|group| groups[*group].1.contains(&target)).collect();
-    let position = reaching.iter().position(|group| *group == net).unwrap_or(0);
-    if reaching.len() < 2 || cell.width < 3 {
+fn port(groups: &[Group], group: usize, target: usize, cell: &Cell) -> usize {
+    let reaching: Vec<usize> =
+        (0..groups.len()).filter(|group| groups[*group].targets.contains(&target)).collect();
+    if reaching.len() < 2 {
         return cell.middle();
     }
-    let room = cell.width - 2;
-    cell.left + 1 + (room * (2 * position + 1)) / (2 * reaching.len())
+    let position = reaching.iter().position(|known| *known == group).unwrap_or(0);
+    let room = cell.width - CORNERS;
+    cell.left + CORNERS / 2 + (room * (2 * position + 1)) / (2 * reaching.len())
 }

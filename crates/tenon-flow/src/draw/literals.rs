@@ -1,6 +1,6 @@
 //! A plan without what its document quotes: a text in a condition or an item of a list may be as secret as an answer.
 
-use super::{Plan, PlanKind};
+use super::{Inner, Plan, PlanKind};
 use crate::StepStatus;
 
 const LEFT_OUT: char = '…';
@@ -22,7 +22,10 @@ impl Plan {
                     };
                 }
             }
-            step.inner = step.inner.take().map(|inner| Box::new(inner.without_literals()));
+            step.inner = match std::mem::replace(&mut step.inner, Inner::Nothing) {
+                Inner::Steps(plan) => Inner::Steps(Box::new(plan.without_literals())),
+                inner @ (Inner::Nothing | Inner::LeftOut { .. }) => inner,
+            };
         }
         self
     }

@@ -1,10 +1,16 @@
 //! Mermaid, for pages that render it.
 
+use tenon_core::harmless_line;
+
 use super::{Plan, PlanKind, PlanStep};
 
 pub(super) fn draw(plan: &Plan) -> String {
+    let title = match plan.left_out() {
+        0 => harmless_line(&plan.name).into_owned(),
+        _ => plan.title(),
+    };
     // A JSON string is a YAML string.
-    let title = serde_json::Value::from(plan.name.as_str());
+    let title = serde_json::Value::from(title);
     let mut text = format!("---\ntitle: {title}\n---\nflowchart TD\n");
     level(plan, "s", "  ", &mut text);
     text
@@ -14,7 +20,7 @@ pub(super) fn draw(plan: &Plan) -> String {
 fn level(plan: &Plan, prefix: &str, indent: &str, text: &mut String) {
     for (index, step) in plan.steps.iter().enumerate() {
         let node = format!("{prefix}{index}");
-        match &step.inner {
+        match step.inner.plan() {
             None => {
                 // A decision has its own shape.
                 let (open, close) = match step.kind {

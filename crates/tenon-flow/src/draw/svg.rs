@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::layout::{What, lay_out};
-use super::{Plan, PlanKind, PlanStep, wrapped};
+use super::{Plan, PlanStep, wrapped};
 use crate::markup::entity;
 
 const COLUMN: usize = 9;
@@ -74,7 +74,7 @@ struct Picture {
 impl Picture {
     /// One graph under its heading, and below it those of its steps. `around` is where it stands.
     fn level(&mut self, plan: &Plan, heading: &str, around: &str, marks: &HashMap<String, Mark>) {
-        self.width = self.width.max(heading.chars().count() * COLUMN);
+        self.width = self.width.max(super::width(heading) * COLUMN);
         let base = self.y + LINE / 2;
         let _ = writeln!(
             self.body,
@@ -84,13 +84,9 @@ impl Picture {
         self.y += TITLE;
         self.graph(plan, around, marks);
         for step in &plan.steps {
-            let Some(inner) = &step.inner else { continue };
-            let what = match step.kind {
-                PlanKind::Include { .. } => inner.title(),
-                _ => inner.count(),
-            };
+            let Some(inner) = step.inner.plan() else { continue };
             self.y += BETWEEN;
-            self.level(inner, &format!("in {}: {what}", step.id), &format!("{around}{}/", step.id), marks);
+            self.level(inner, &step.heading(inner), &format!("{around}{}/", step.id), marks);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tenon_flow::{Diagnostic, Drawing, LoadError, LoadOptions, Plan, load, parse};
+use unicode_width::UnicodeWidthStr;
 
 fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents")
@@ -74,16 +75,24 @@ fn drawings_stay_within_the_terminal() {
     let wide: String =
         (0..40).map(|n| format!("  - {{id: step-number-{n}, dependsOn: [first]}}\n")).collect();
     let wide = format!("name: wide\nsteps:\n  - {{id: first}}\n{wide}");
-    let lattice = std::fs::read_to_string(documents().join("lattice.yaml")).unwrap();
-    let nested = std::fs::read_to_string(documents().join("nested.yaml")).unwrap();
-    for text in [wide, lattice, nested] {
-        let plan = Plan::of(&parse(&text, Path::new("f.yaml")).unwrap().workflow);
-        for columns in [24, 40, 79, 120, 200] {
+    let long = format!(
+        "name: 流程流程流程流程流程流程流程流程\nsteps:\n  - {{id: {}, condition: \"'条件条件条件条件条件' != ''\"}}\n",
+        "a".repeat(64)
+    );
+    let texts = [wide, long].into_iter().chain(
+        ["lattice.yaml", "nested.yaml"].map(|name| std::fs::read_to_string(documents().join(name)).unwrap()),
+    );
+    let alone = texts.map(|text| Plan::of(&parse(&text, Path::new("f.yaml")).unwrap().workflow));
+    let nested = load(&documents().join("nested.yaml"), &LoadOptions::default()).unwrap();
+    for plan in alone.chain([Plan::of_loaded(&nested)]) {
+        for columns in [2, 3, 5, 8, 13, 20, 21, 24, 40, 79, 120, 200] {
             let drawn = plan.draw_within(columns);
-            let longest = drawn.lines().map(|line| line.chars().count()).max().unwrap();
+            let longest = drawn.lines().map(UnicodeWidthStr::width).max().unwrap();
             assert!(longest <= columns, "{longest} of {columns}:\n{drawn}");
+            // A long name goes on in the next line.
+            let whole: String = drawn.split_whitespace().collect();
             for step in &plan.steps {
-                assert!(drawn.contains(&step.id), "{} is missing in {columns} columns:\n{drawn}", step.id);
+                assert!(whole.contains(&step.id), "{} is missing in {columns} columns:\n{drawn}", step.id);
             }
         }
     }
