@@ -23,6 +23,8 @@ const TOLD_ONE_BY_ONE: u32 = 10;
 const PARTS_TOLD: u64 = 10;
 /// and when nothing was told of them for so long.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
+/// The cursor goes up, and what is written there away.
+const ONE_ROW_AWAY: &str = "\x1b[1A\x1b[2K";
 /// Where the size of a terminal is not known.
 const USUAL_SIZE: TerminalSize = TerminalSize { columns: 80, lines: 24 };
 
@@ -74,13 +76,11 @@ pub fn size() -> TerminalSize {
     sys::terminal_size(sys::Terminal::Stderr).unwrap_or(USUAL_SIZE)
 }
 
-/// Up to the first line of a drawing, and everything below it away. In a window that was made narrower since, most terminals
-/// have broken its lines anew.
+/// Up to the first line of a drawing, each of its rows away. In a window that was made narrower since, most terminals have
+/// broken its lines anew. Row by row: some terminals keep what is cleared at once from the top of the screen.
 pub fn cleared(drawn: &[String], size: TerminalSize) -> String {
-    match drawn.iter().map(|line| rows_of(line, size.columns)).sum::<usize>() {
-        0 => String::new(),
-        rows => format!("\x1b[{rows}A\r\x1b[J"),
-    }
+    let rows: usize = drawn.iter().map(|line| rows_of(line, size.columns)).sum();
+    format!("{}{}", ONE_ROW_AWAY.repeat(rows), if rows > 0 { "\r" } else { "" })
 }
 
 /// How many rows of a terminal a line takes.
@@ -244,7 +244,7 @@ mod tests {
     fn a_drawing_is_cleared_by_the_rows_it_takes_now() {
         let drawn = ["… each (coder) 7/12 0 s".to_owned(), "模型模".to_owned(), String::new()];
         for (columns, rows) in [(200, 3), (23, 3), (22, 4), (8, 5), (5, 5 + 2 + 1), (1, 23 + 3 + 1)] {
-            let wanted = format!("\x1b[{rows}A\r\x1b[J");
+            let wanted = format!("{}\r", ONE_ROW_AWAY.repeat(rows));
             assert_eq!(cleared(&drawn, TerminalSize { columns, lines: 24 }), wanted, "{columns}");
         }
         assert_eq!(cleared(&[], USUAL_SIZE), "");

@@ -15,7 +15,7 @@ struct Screen {
     lines: Vec<String>,
     row: usize,
     column: usize,
-    /// The most lines that were drawn to be drawn over.
+    /// How often something was drawn over.
     moves: usize,
 }
 
@@ -24,7 +24,7 @@ impl Screen {
         Screen { columns, lines: vec![String::new()], row: 0, column: 0, moves: 0 }
     }
 
-    /// Knows what a drawing is made of: text, new lines, up, and clear to the end. A line that is too long goes on in the next.
+    /// Knows what a drawing is made of: text, new lines, up, and clear the line. A line that is too long goes on in the next.
     fn see(&mut self, text: &str) {
         let mut rest = text.chars().peekable();
         while let Some(c) = rest.next() {
@@ -39,10 +39,10 @@ impl Screen {
                     }
                     match rest.next() {
                         Some('A') => {
-                            self.moves = self.moves.max(number.parse().unwrap());
+                            self.moves += 1;
                             self.row -= number.parse::<usize>().unwrap();
                         }
-                        Some('J') => self.lines.truncate(self.row),
+                        Some('K') => self.lines[self.row].clear(),
                         other => panic!("{other:?} in {text:?}"),
                     }
                     while self.lines.len() <= self.row {
