@@ -85,6 +85,12 @@ impl Turn {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Whole,
+    BrokenOff,
+}
+
 impl<'a> Fold<'a> {
     pub(crate) fn new(
         emitter: &'a Emitter,
@@ -156,7 +162,11 @@ impl<'a> Fold<'a> {
     }
 
     /// Ends the answer: what is still open is closed and told.
-    pub(crate) fn finish(mut self) -> Turn {
+    pub(crate) fn finish(self) -> Turn {
+        self.end(End::Whole)
+    }
+
+    fn end(mut self, end: End) -> Turn {
         self.release_held_back();
         if self.telling == Telling::AtTheEnd {
             for (at, part) in self.parts.iter().enumerate() {
@@ -171,7 +181,9 @@ impl<'a> Fold<'a> {
                 self.emitter.emit(EventKind::PartStopped { part: at, content: part.content.clone() });
             }
         }
-        if !self.parts.is_empty() && self.telling != Telling::ToNobody {
+        // An empty answer has been given, and paid for, all the same.
+        let is_told = end == End::Whole || !self.parts.is_empty();
+        if is_told && self.telling != Telling::ToNobody {
             self.emitter.emit(EventKind::TurnFinished { turn: self.turn, usage: self.usage });
         }
         let parts = self.parts.into_iter().map(|part| part.content).collect();
@@ -189,7 +201,7 @@ impl<'a> Fold<'a> {
             self.parts.clear();
         }
         self.parts.retain(|part| part.stopped || !matches!(part.content, Part::ToolCall(_)));
-        self.finish()
+        self.end(End::BrokenOff)
     }
 
     fn forget(&mut self) {

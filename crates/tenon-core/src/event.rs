@@ -24,7 +24,7 @@ pub struct Event {
 }
 
 /// Order within a model turn: `Asking`, then, if an answer comes, `TurnStarted`, then per part `PartStarted`, `PartDelta`…, `PartStopped`,
-/// then `TurnFinished`. A part of another kind starts only after all earlier parts have stopped; several
+/// then `TurnFinished`; of an answer that is empty, `TurnFinished` alone. A part of another kind starts only after all earlier parts have stopped; several
 /// tool calls may be open at once.
 #[derive(Clone, Debug)]
 pub enum EventKind {

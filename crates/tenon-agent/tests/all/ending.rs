@@ -36,13 +36,22 @@ fn n_retries_are_n_plus_one_attempts() {
     }
 }
 
+/// It bounds how often the model is asked again, which costs money. In one answer the first that fits wins.
 #[test]
-fn the_cap_on_attempts_holds_inside_one_turn_too() {
-    let batch =
-        calls(&[("a", "structured_output", r#"{"n":"x"}"#), ("b", "structured_output", r#"{"n":1}"#)]);
-    let mut scene = Scene::new(vec![batch]).schema(SCHEMA);
-    scene.limits.schema_retries = Cap::AtMost(0);
-    assert_eq!(scene.play().class(), "schema_retries");
+fn the_cap_on_attempts_is_looked_at_after_each_turn() {
+    let bad = ("a", "structured_output", r#"{"n":"x"}"#);
+    for (batch, wanted) in [
+        (calls(&[bad, ("b", "structured_output", r#"{"n":1}"#)]), None),
+        (calls(&[bad, ("b", "structured_output", r#"{"n":"y"}"#)]), Some("schema_retries")),
+    ] {
+        let mut scene = Scene::new(vec![batch]).schema(SCHEMA);
+        scene.limits.schema_retries = Cap::AtMost(0);
+        let played = scene.play();
+        match wanted {
+            None => assert_eq!(played.payload(), Some(r#"{"n":1}"#)),
+            Some(class) => assert_eq!(played.class(), class),
+        }
+    }
 }
 
 #[test]

@@ -48,6 +48,16 @@ fn a_live_audience_sees_deltas_and_another_only_whole_parts() {
     );
 }
 
+/// It has been given, and paid for.
+#[test]
+fn an_empty_answer_has_its_end() {
+    for audience in [Audience::Whole, Audience::Live] {
+        let mut scene = Scene::new(vec![vec![Ok(Delta::Finished(FinishReason::Stop))]]);
+        scene.audience = audience;
+        assert_eq!(names(&scene.play().events), ["run", "told", "ask", "end", "finish"]);
+    }
+}
+
 #[test]
 fn interleaved_calls_and_late_text_never_overlap() {
     let answer: Answer = vec![

@@ -7,13 +7,13 @@ use crate::script::{Answer, Played, Scene, calls, text};
 
 const SCHEMA: &str = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
 
-/// Two reads side by side and a write, a rejected answer, a reminder, the answer.
+/// Two reads side by side and a write, a rejected answer, another write, a reminder, the answer.
 fn script() -> Vec<Answer> {
     vec![
         calls(&[("a", "look", "{}"), ("b", "look", r#"{"n":2}"#), ("c", "write_file", "{}")]),
         calls(&[("d", "structured_output", r#"{"n":"x"}"#)]),
-        text("I forgot."),
         calls(&[("d", "write_file", r#"{"n":3}"#)]),
+        text("I forgot."),
         calls(&[("e", "structured_output", r#"{"n":1}"#)]),
     ]
 }
