@@ -143,6 +143,22 @@ mod tests {
         assert_eq!(pauses.total_ms(), 110);
     }
 
+    /// What was tried again without a pause then, before such an error was waited for, is tried again without one.
+    #[test]
+    fn a_pause_that_was_not_made_is_not_made_later() {
+        let pause = |key: &str| key.parse::<StepKey>().unwrap().with_role(Role::Backoff);
+        let place = |key: &str| key.parse::<StepKey>().unwrap().segments().to_vec();
+        let known = Known {
+            tried: [(place("r/a@1"), 3), (place("r/l[0]@1"), 2)].into(),
+            backed_off: [pause("r/a@2")].into(),
+            ..Known::default()
+        };
+        let earlier = Earlier(Arc::new(known));
+        let made = ["r/a@1", "r/a@2", "r/a@3", "r/l[0]@1", "r/l[0]@2", "r/b@1"];
+        let at_once = made.map(|key| earlier.went_on_at_once(&pause(key)));
+        assert_eq!(at_once, [true, false, false, true, false, false]);
+    }
+
     #[test]
     fn a_step_is_inside_of_its_loops() {
         let key: StepKey = "r/inc@2/each[3]@2/x@3".parse().unwrap();

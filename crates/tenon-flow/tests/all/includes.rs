@@ -245,7 +245,7 @@ fn the_budget_of_an_include_is_of_all_its_attempts() {
     let table = [
         ("maxTurns: 3", "`sub/inner.yaml` has used 3 of its 3 model turns"),
         ("maxTokens: 3", "`sub/inner.yaml` has used 3 of the 3 tokens it may use"),
-        ("maxUsd: 1.5", "`sub/inner.yaml` has used $1.50 of the $1.50 it may spend"),
+        ("maxUsd: 1.5", "`sub/inner.yaml` has used $1.5000 of the $1.5000 it may spend"),
     ];
     for (budget, used) in table {
         let field = budget.split(':').next().unwrap();
