@@ -17,7 +17,7 @@ use crate::failures::with_a_cut_answer;
 use crate::hooked::Answer;
 use crate::plan_batch::{Step, plan_batch};
 use crate::run_batch::{Done, millis_since};
-use crate::run_state::{Batch, Run};
+use crate::run_state::{Batch, Captured, Run};
 use crate::terminal::{accepted, rejected, skipped};
 
 impl Run<'_> {
@@ -28,6 +28,7 @@ impl Run<'_> {
         finish: FinishReason,
     ) -> Result<Option<Success>, Box<Failure>> {
         self.batch = Batch::default();
+        self.captured = None;
         let siblings = self.agent.contract.as_ref().map(|contract| contract.siblings);
         let steps = plan_batch(calls, siblings, |call| self.judge(call));
         let (captured, terminal) = self.check_terminal_calls(calls, &steps, finish).await?;
@@ -138,6 +139,7 @@ impl Run<'_> {
             });
             let (outcome, stored) = match checked {
                 Ok(payload) => {
+                    self.captured = Some(Captured { call: call.clone(), payload: payload.clone() });
                     captured = Some(payload);
                     (ToolOutcome::ok(accepted(contract)), None)
                 }

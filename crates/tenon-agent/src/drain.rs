@@ -27,6 +27,10 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 const CAPTURE_HOLDBACK: Duration = Duration::from_millis(500);
 /// After any other end, unless settings say otherwise: commands that ignore a signal are killed well before this.
 const DEFAULT_SHUTDOWN: Duration = Duration::from_secs(5);
+/// Of the time that a stopped run has: what calls under way get of it. The rest is for background work.
+const FOR_CALLS: (u32, u32) = (2, 3);
+/// What an agent gets of the time of the one it works for: less than a call does, so that it can say what it used.
+const FOR_HELPERS: (u32, u32) = (3, 5);
 /// One piece of news: the answer of an agent is at most 32,000 characters, and a line or two around it.
 const MAX_NOTICE_CHARS: usize = 34_000;
 /// All news of one drain turn; what does not fit waits for the next.
@@ -41,6 +45,8 @@ pub struct Background {
     pub wait: Duration,
     /// How long the end of the run waits for stopped work to end.
     pub shutdown: Duration,
+    /// How long the run may take to end once it is told to stop, where that is less.
+    pub stop_within: Option<Duration>,
     /// Where agents that work beside this one leave word for it.
     pub mailbox: Option<Arc<dyn Mailbox>>,
     pub(crate) news: Arc<News>,
@@ -58,6 +64,7 @@ impl Background {
             schedules,
             wait,
             shutdown: DEFAULT_SHUTDOWN,
+            stop_within: None,
             mailbox: None,
             news: Arc::default(),
             agents: Arc::default(),
@@ -69,6 +76,26 @@ impl Background {
     pub fn plain(ids: Arc<IdSource>) -> Background {
         let schedules = Schedules::new(Arc::new(UtcClock), Arc::clone(&ids));
         Background::new(ids, schedules, DEFAULT_WAIT)
+    }
+
+    /// How long a run has that is told to stop.
+    fn time_to_stop(&self) -> Duration {
+        self.stop_within.unwrap_or(self.shutdown).min(self.shutdown)
+    }
+
+    /// What of that calls have that are under way.
+    pub(crate) fn time_for_calls(&self) -> Duration {
+        part(self.time_to_stop(), FOR_CALLS)
+    }
+
+    /// The same for whoever works for this run.
+    pub(crate) fn time_for_helpers(&self) -> Duration {
+        part(self.time_to_stop(), FOR_HELPERS)
+    }
+
+    /// When a run is to be over that is told to stop now.
+    pub(crate) fn ends_by(&self) -> Instant {
+        Instant::now() + self.time_to_stop()
     }
 
     /// Between the turns of a session: waits until something happens in the background and tells clients of it; the
@@ -101,6 +128,10 @@ impl Background {
     fn has_agents(&self) -> bool {
         self.tasks.running().iter().any(|info| info.task.kind == TaskKind::Agent)
     }
+}
+
+fn part(time: Duration, (of, in_all): (u32, u32)) -> Duration {
+    time * of / in_all
 }
 
 /// What happened, for clients now and for the model later.
@@ -382,9 +413,14 @@ impl Run<'_> {
             self.emitter.emit(EventKind::Warning { message: message.clone() });
             self.warnings.push(message);
         }
+        let is_stopped = self.agent.stop.cancel().is_cancelled();
         let deadline = match ending {
             Ending::Success(success) if success.payload.is_some() => CAPTURE_HOLDBACK,
-            _ => self.agent.background.shutdown,
+            _ if is_stopped => {
+                let ends_by = self.ends_by.unwrap_or_else(|| background.ends_by());
+                ends_by.saturating_duration_since(Instant::now())
+            }
+            _ => background.shutdown,
         };
         background.tasks.shut_down(deadline).await;
         self.take_in_tasks();

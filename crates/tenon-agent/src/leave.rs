@@ -6,27 +6,66 @@
 //! | it was stopped: by the client, by a signal, by its wall time | all of it, what somebody saw of the last answer, and a note |
 //! | the connection broke off, the server failed, a limit was reached | all of it, and what somebody saw of the last answer |
 //!
-//! Calls without a result get an honest word in any case. The same is done with what was recorded when a session is
+//! Calls without a result get an honest word in any case, also beside an answer that was accepted before the run was told to stop. The same is done with what was recorded when a session is
 //! resumed (`tenon-session/src/story.rs`); the sentences are in `history.rs`.
 
 use tenon_core::{
-    Ending, ErrorClass, EventKind, Failure, Message, Part, Role, ToolCall, ToolErrorKind, ToolReport,
-    ToolResult, TurnRecord,
+    Ending, ErrorClass, EventKind, Failure, Message, Part, Role, Success, ToolCall, ToolErrorKind,
+    ToolReport, ToolResult, TurnRecord,
 };
 
 use crate::history::{Unfinished, close_calls, stopped_note, tell};
-use crate::run_state::{Batch, Run};
+use crate::run_state::{Batch, Captured, Run};
+use crate::terminal::accepted;
 
 impl Run<'_> {
     /// The conversation as others may go on with it.
     pub(crate) async fn leave(&mut self, ending: &Ending) -> Vec<Message> {
-        if let Ending::Failure(failure) = ending
-            && let Some(record) = self.settle(failure)
-        {
+        let record = match ending {
+            Ending::Failure(failure) => self.settle(failure),
+            Ending::Success(_) => {
+                let closed = std::mem::take(&mut self.closed);
+                (!closed.is_empty()).then_some(TurnRecord::Stopped { closed, said: None, note: None })
+            }
+        };
+        if let Some(record) = record {
             // The outcome stands; a journal that cannot be written says so itself.
             let _ = self.journal(record).await;
         }
         std::mem::take(&mut self.history)
+    }
+
+    /// The success of a run whose answer was accepted when it was told to stop, and something beside the answer does not. The
+    /// calls of its last turn are closed.
+    pub(crate) fn close_accepted(&mut self) -> Option<Success> {
+        let Captured { call, payload } = self.captured.take()?;
+        let is_told = self.batch.results.iter().any(|result| result.call_id == call.id);
+        if !is_told {
+            let content = self.agent.contract.as_ref().map(accepted).unwrap_or_default();
+            let result = ToolResult {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                content: content.clone(),
+                is_error: false,
+                media: Vec::new(),
+                stored: None,
+            };
+            self.batch.results.push(result.clone());
+            self.closed.push(result);
+            self.emitter.emit(EventKind::ToolFinished(ToolReport {
+                call_id: call.id,
+                name: call.name,
+                terminal: true,
+                content,
+                drawing: None,
+                stored: None,
+                error: None,
+                duration_ms: 0,
+            }));
+        }
+        let closed = self.close_batch();
+        self.closed.extend(closed);
+        Some(Success { text: payload.get().to_owned(), payload: Some(payload) })
     }
 
     /// What has to be kept of it, if anything had to be done.

@@ -23,6 +23,8 @@ pub struct Lineage {
     shared: Arc<Shared>,
     /// What agents that worked for this one used and were denied.
     helpers: Arc<Mutex<Helpers>>,
+    /// The same of the agent that this one works for.
+    of_caller: Option<Arc<Mutex<Helpers>>>,
 }
 
 /// What a sub-agent works for.
@@ -91,6 +93,7 @@ impl Lineage {
             depth: self.depth + 1,
             shared: Arc::clone(&self.shared),
             helpers: Arc::default(),
+            of_caller: Some(Arc::clone(&self.helpers)),
         }
     }
 
@@ -148,13 +151,18 @@ impl Lineage {
         Some(BackgroundPlace(Arc::clone(&self.shared)))
     }
 
-    /// Counts what an agent used that worked for this one. `metrics` only where nobody else counts them.
-    pub(crate) fn add_helper(&self, outcome: &Outcome, metrics: CountMetrics) {
-        let mut helpers = lock(&self.helpers);
-        helpers.denials.extend(outcome.denials.iter().cloned());
-        if metrics == CountMetrics::Here {
-            helpers.metrics.merge(&outcome.metrics);
-        }
+    /// Counts what an agent used that worked for this one.
+    pub(crate) fn add_helper(&self, outcome: &Outcome) {
+        lock(&self.helpers).add(&outcome.metrics, &outcome.denials);
+    }
+
+    /// An agent that is dropped in the middle has no outcome. What it used was paid for all the same.
+    pub(crate) fn leave_to_caller(&self, metrics: &Metrics, denials: &[PermissionDenial]) {
+        let Some(caller) = &self.of_caller else { return };
+        let own = self.take_helpers();
+        let mut helpers = lock(caller);
+        helpers.add(&own.metrics, &own.denials);
+        helpers.add(metrics, denials);
     }
 
     /// What has not been counted yet: the runs of a session count each agent once.
@@ -175,12 +183,11 @@ impl Lineage {
     }
 }
 
-/// Where the metrics of a sub-agent are added to its caller's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CountMetrics {
-    Here,
-    /// With the result of the call it worked for.
-    WithTheCall,
+impl Helpers {
+    fn add(&mut self, metrics: &Metrics, denials: &[PermissionDenial]) {
+        self.metrics.merge(metrics);
+        self.denials.extend(denials.iter().cloned());
+    }
 }
 
 /// Given back when dropped.

@@ -331,9 +331,6 @@ impl Run<'_> {
         }
         self.metrics.lines_added += outcome.lines_added;
         self.metrics.lines_removed += outcome.lines_removed;
-        if let Some(used) = &outcome.metrics {
-            self.metrics.merge(used);
-        }
         let result = ToolResult {
             call_id: call.id.clone(),
             name: call.name.clone(),

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_core::{
-    Ending, ErrorClass, EventKind, Failure, Message, Metrics, Origin, Outcome, PermissionDenial, Role,
-    StructuredError, ToolCall, ToolResult, ToolSpec, TurnRecord,
+    Ending, ErrorClass, EventKind, Failure, Message, Metrics, Origin, Outcome, PermissionDenial, RawJson,
+    Role, StructuredError, ToolCall, ToolResult, ToolSpec, TurnRecord,
 };
+use tokio::time::Instant;
 
 use crate::compact::Compactions;
 use crate::context::Context;
@@ -46,6 +47,12 @@ pub(crate) struct Run<'a> {
     pub(crate) compactions: Compactions,
     /// How far the calls of the last turn have come.
     pub(crate) batch: Batch,
+    /// The answer that fits, from the moment it was accepted.
+    pub(crate) captured: Option<Captured>,
+    /// Calls beside it that never came to an end.
+    pub(crate) closed: Vec<ToolResult>,
+    /// When a run that was told to stop is to be over.
+    pub(crate) ends_by: Option<Instant>,
     /// What the caller had to say, and what came up since.
     pub(crate) warnings: Vec<String>,
     /// Time spent waiting for background work with nothing else to do.
@@ -84,6 +91,13 @@ pub(crate) struct Batch {
     pub(crate) of_client: Vec<ToolCall>,
 }
 
+/// An answer that was accepted, and the call that handed it in.
+#[derive(Clone)]
+pub(crate) struct Captured {
+    pub(crate) call: ToolCall,
+    pub(crate) payload: RawJson,
+}
+
 impl<'a> Run<'a> {
     pub(crate) fn new(agent: &'a Agent, emitter: Arc<Emitter>, history: Vec<Message>) -> Run<'a> {
         let terminal = agent.contract.as_ref().filter(|contract| !agent.permissions.removes(contract.tool));
@@ -110,6 +124,9 @@ impl<'a> Run<'a> {
             broken_off: None,
             does_not_fit: false,
             batch: Batch::default(),
+            captured: None,
+            closed: Vec::new(),
+            ends_by: None,
             warnings: agent.warnings.clone(),
             waited: Duration::ZERO,
             woken: 0,
@@ -238,9 +255,16 @@ impl<'a> Run<'a> {
             duration_ms,
             api_duration_ms: self.api_duration_ms,
             cost_usd: self.metrics.cost().usd(),
-            metrics: self.metrics,
-            denials: self.denials,
-            warnings: self.warnings,
+            metrics: std::mem::take(&mut self.metrics),
+            denials: std::mem::take(&mut self.denials),
+            warnings: std::mem::take(&mut self.warnings),
         }
+    }
+}
+
+impl Drop for Run<'_> {
+    /// Nothing is left of a run that has told its outcome.
+    fn drop(&mut self) {
+        self.agent.lineage.leave_to_caller(&self.metrics, &self.denials);
     }
 }

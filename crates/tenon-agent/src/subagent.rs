@@ -17,7 +17,7 @@ use tenon_tools::{ArgReader, NewTask, Offered, OutputStore, Refusal, Settled};
 
 use crate::agent_type::{AgentType, GENERAL, ToolChoices};
 use crate::limits::{Cap, SetBy};
-use crate::lineage::{CountMetrics, MAX_BACKGROUND_AGENTS};
+use crate::lineage::MAX_BACKGROUND_AGENTS;
 use crate::send_message::SendMessage;
 use crate::system_prompt::{HowToAnswer, SharedMemory, system_prompt};
 use crate::{Agent, AgentTemplate, Assignment, Folder, Limits, OwnTools, Stop, run};
@@ -186,7 +186,7 @@ impl AgentTool {
         let sink = Arc::clone(&ctx.sink);
         let Some(agent) = self.agent(&ctx, &order, Stop::within(&ctx.cancel)) else { return run_is_over() };
         let outcome = run(agent, sink).await.outcome;
-        self.template.lineage.add_helper(&outcome, CountMetrics::WithTheCall);
+        self.template.lineage.add_helper(&outcome);
         let mut result = match answer(&outcome, order.known) {
             Ok(text) => ToolOutcome::ok(self.subagents.outputs.keep_end(AGENT_TOOL, text, MAX_ANSWER_CHARS)),
             Err(_) if ctx.cancel.is_cancelled() => {
@@ -194,7 +194,6 @@ impl AgentTool {
             }
             Err((kind, message)) => ToolOutcome::error(kind, message),
         };
-        result.metrics = Some(Box::new(outcome.metrics.clone()));
         let status = match result.error {
             None => TaskStatus::Completed,
             Some(ToolErrorKind::Cancelled) => TaskStatus::Cancelled,
@@ -258,7 +257,7 @@ impl AgentTool {
                 }
             };
             agents.lock().unwrap_or_else(PoisonError::into_inner).remove(&own_id);
-            lineage.add_helper(&outcome, CountMetrics::Here);
+            lineage.add_helper(&outcome);
             drop(place);
             let is_stopped = task.cancel().is_cancelled() || caller.is_cancelled();
             task.settle(settled(&outcome, &known, &description, file, &outputs, is_stopped));

@@ -137,6 +137,7 @@ impl AgentTemplate {
         let background = Background {
             wait: self.background.wait,
             shutdown: self.background.shutdown,
+            stop_within: Some(self.background.time_for_helpers()),
             ..Background::plain(Arc::clone(&self.ids))
         };
         for tool in own_tools(&background.tasks) {

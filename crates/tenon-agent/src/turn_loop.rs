@@ -85,27 +85,38 @@ impl Run<'_> {
             }
         };
         let deadline = sleep_or_never(wall_time);
-        tokio::pin!(drive, deadline);
-        loop {
-            tokio::select! {
-                biased;
-                ending = &mut drive => return into_ending(ending),
-                () = stop.cancel().cancelled() => break,
-                () = &mut deadline => {
-                    stop.now(Limits::wall_time_reached(wall_time.unwrap_or_default(), set_by));
-                    break;
+        let ends_by;
+        let driven = {
+            tokio::pin!(drive, deadline);
+            loop {
+                tokio::select! {
+                    biased;
+                    ending = &mut drive => return into_ending(ending),
+                    () = stop.cancel().cancelled() => break,
+                    () = &mut deadline => {
+                        stop.now(Limits::wall_time_reached(wall_time.unwrap_or_default(), set_by));
+                        break;
+                    }
+                    event = background.tasks.next() => drain::take_in(event, &background.news, &emitter),
+                    () = background.schedules.fire(&background.tasks) => {}
+                    () = sleep_or_never(heartbeat) => emitter.emit(EventKind::Heartbeat),
                 }
-                event = background.tasks.next() => drain::take_in(event, &background.news, &emitter),
-                () = background.schedules.fire(&background.tasks) => {}
-                () = sleep_or_never(heartbeat) => emitter.emit(EventKind::Heartbeat),
             }
-        }
+            ends_by = background.ends_by();
+            // What does not stop is dropped here, and with it the commands that it runs.
+            tokio::time::timeout(background.time_for_calls(), drive).await
+        };
+        self.ends_by = Some(ends_by);
         let reason = Box::new(stop.failure());
-        match tokio::time::timeout(background.shutdown, drive).await {
+        match driven {
             // What was accepted before the stop stays accepted.
             Ok(Ok(success)) => Ending::Success(success),
             Ok(Err(failure)) if failure.class == reason.class => Ending::Failure(failure),
-            _ => Ending::Failure(reason),
+            Ok(Err(_)) => Ending::Failure(reason),
+            Err(_) => match self.close_accepted() {
+                Some(success) => Ending::Success(success),
+                None => Ending::Failure(reason),
+            },
         }
     }
 

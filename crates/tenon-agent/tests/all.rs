@@ -25,5 +25,7 @@ mod replay;
 mod script;
 #[path = "all/stage.rs"]
 mod stage;
+#[path = "all/stuck.rs"]
+mod stuck;
 #[path = "all/subagents.rs"]
 mod subagents;

@@ -82,6 +82,11 @@ pub fn tell(run_id: &str, spec: &RunSpec, outcome: &WorkflowOutcome, wanted: Opt
     line(&format!("  {}", pasted(&words)));
 }
 
+/// The same of a run that ends in the middle: nothing is known but that it is kept.
+pub fn cut_off(run_id: &str) -> String {
+    format!("hint: the run was cut off; to go on with it:\n  {}", pasted(&words(run_id)))
+}
+
 /// Whether everything that failed would fail again, whoever tries: by what the document says, and what people have said.
 fn is_dead_end(outcome: &WorkflowOutcome) -> bool {
     let failed = outcome.steps.iter().filter(|(_, record)| record.status == StepStatus::Failed);
@@ -177,10 +182,10 @@ fn is_raised(outcome: &WorkflowOutcome, set_by: &str) -> bool {
 }
 
 /// To be shown again by resuming it.
-pub fn tell_unread(run_id: &str) {
-    line("hint: the run completed; to have its result again:");
+pub fn unread(run_id: &str) -> String {
     let dashes = if run_id.starts_with('-') { "-- " } else { "" };
-    line(&format!("  tenon flow resume {dashes}{}", quoted(run_id)));
+    let again = format!("tenon flow resume {dashes}{}", quoted(run_id));
+    format!("hint: the run completed; to have its result again:\n  {again}")
 }
 
 /// The flags of this process that `flow resume` takes as well.

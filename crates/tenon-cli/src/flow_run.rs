@@ -25,10 +25,10 @@ use crate::flow_resume::Found;
 use crate::flow_usage::{self, Asked, Keep, Resume, Task};
 use crate::goal_args::Then;
 use crate::plan::{Ending, Identity};
-use crate::stderr::Reporter;
+use crate::stderr::{Reporter, line};
 use crate::stdout::{Stdout, Written};
 use crate::telemetry::Telemetry;
-use crate::{flow_hint, flow_hooks, flow_journal, flow_resume, goal, run, signals, surroundings};
+use crate::{flow_hint, flow_hooks, flow_journal, flow_resume, goal, last_words, run, signals, surroundings};
 
 /// Digits of a run's id that are random.
 const RUN_ID_BYTES: usize = 8;
@@ -127,6 +127,7 @@ async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
     };
     let written = stdout.finish();
     progress.finish(ended.outcome.as_ref());
+    last_words::none();
     ended.hint(&run_id, &written);
     let code = exit_code_of_flow(ended.status, ended.failure.as_ref(), &written);
     telemetry.finish(reporter).await;
@@ -265,7 +266,7 @@ impl Ended {
             (Some(spec), Some(outcome)) if self.status != WorkflowStatus::Completed => {
                 flow_hint::tell(run_id, spec, outcome, self.wanted);
             }
-            (Some(_), Some(_)) if !matches!(written, Written::All) => flow_hint::tell_unread(run_id),
+            (Some(_), Some(_)) if !matches!(written, Written::All) => line(&flow_hint::unread(run_id)),
             _ => {}
         }
     }
@@ -280,6 +281,11 @@ impl Prepared {
             .as_ref()
             .map(|kept| tokio::spawn(Kept::stop_when_cancelled(Arc::clone(&kept.lease), stop.clone())));
         let budget = Arc::clone(&parts.template.budget);
+        let run_id = events.run_id().to_owned();
+        if kept.is_some() {
+            let run_id = run_id.clone();
+            last_words::are(move || flow_hint::cut_off(&run_id));
+        }
         let outcome = tenon_flow::run(spec.clone(), parts, events, log, stop_run).await;
         ticking.abort();
         if let Some(cancelling) = cancelling {
@@ -288,6 +294,9 @@ impl Prepared {
         let spec = kept.is_some().then_some(spec);
         if let Some(kept) = kept {
             kept.finish(&outcome, planned.reporter).await;
+            if outcome.status == WorkflowStatus::Completed {
+                last_words::are(move || flow_hint::unread(&run_id));
+            }
         }
         let Rest { ending, hooks, recorder, reporter, scratch, folder, commands, _registry, .. } = planned;
         let mut failure = (outcome.status == WorkflowStatus::Cancelled).then(|| stop.failure());

@@ -38,6 +38,7 @@ mod goal_approval;
 mod goal_args;
 mod goal_file;
 mod input;
+mod last_words;
 #[cfg(feature = "local")]
 mod local;
 #[cfg(not(feature = "local"))]

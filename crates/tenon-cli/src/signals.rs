@@ -1,4 +1,5 @@
-//! Ctrl-C, `kill` and a terminal that goes away: the first stops the run in order, the second ends the process at once.
+//! Ctrl-C, `kill` and a terminal that goes away: the first stops the run in order, the second ends the process at once
+//! (`last_words.rs`).
 //!
 //! The listener has a thread of its own: a run that is stuck writing to someone who does not read must
 //! still be stoppable.
@@ -9,6 +10,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit_code::exit_now;
+use crate::last_words;
 
 /// Listens from now on. Without handlers (which does not happen on Linux) signals keep their defaults.
 pub fn listen(stop: Stop) {
@@ -35,9 +37,11 @@ pub fn listen(stop: Stop) {
                 };
                 if signalled {
                     tenon_tools::kill_running_commands();
+                    last_words::say();
                     exit_now(exit_code(ErrorClass::Interrupted(signal)));
                 }
                 signalled = true;
+                last_words::prepare();
                 stop.now(Failure::new(
                     ErrorClass::Interrupted(signal),
                     format!("the run was interrupted ({name})"),

@@ -105,6 +105,8 @@ mod flow_runs;
 mod flow_show;
 #[path = "all/flow_steps.rs"]
 mod flow_steps;
+#[path = "all/flow_stuck.rs"]
+mod flow_stuck;
 #[path = "all/flow_submit_result.rs"]
 mod flow_submit_result;
 #[path = "all/flow_survive.rs"]

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Number, Value};
 
-use crate::{
-    Cancel, Client, EventKind, EventSink, LeftBehind, Media, Metrics, SeenFile, ToolDisplay, TraceContext,
-};
+use crate::{Cancel, Client, EventKind, EventSink, LeftBehind, Media, SeenFile, ToolDisplay, TraceContext};
 
 /// How a tool is described to the model and to the permission rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,8 +78,6 @@ pub struct ToolOutcome {
     pub error: Option<ToolErrorKind>,
     pub lines_added: u64,
     pub lines_removed: u64,
-    /// What an agent used that worked for this call; it counts as the caller's.
-    pub metrics: Option<Box<Metrics>>,
     /// What the conversation must still know when it goes on elsewhere.
     pub left: LeftBehind,
 }

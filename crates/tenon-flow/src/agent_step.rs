@@ -4,9 +4,8 @@
 //! a larger budget than the run. `resultSchema` is a contract like that of a single run; what the model says in its turns is the
 //! step's `content`. The prompt is made in `prompt.rs`, isolation in `isolation.rs`.
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tenon_agent::{
     AgentTemplate, Assignment, Cap, Folder, HowToAnswer, Limits, Memory, NamedModel, OF_THE_RUN, Replay,
@@ -15,7 +14,7 @@ use tenon_agent::{
 use tenon_contract::{Contract, SUBMIT_RESULT};
 use tenon_core::{
     BoxFut, Cancel, Ending, ErrorClass, EventSink, Failure, Media, Message, Outcome, Part, Sampling,
-    ToolSpec, TraceContext, TurnJournal, TurnRecord,
+    ToolSpec, TraceContext, TurnJournal,
 };
 use tenon_tools::{Offered, Permissions, Registry};
 
@@ -23,17 +22,19 @@ use crate::context_files::{FileContent, read_context_files};
 use crate::coordinator::Coordinator;
 use crate::emitter::FlowEmitter;
 use crate::event::MessageLevel;
+use crate::grace::{FOR_THE_AGENT, within_grace};
 use crate::isolation::{Before, FolderTools, Isolation, Kept, Worktree, Worktrees};
 use crate::prompt::{PromptParts, prompt};
 use crate::shared::Shared;
 use crate::signal::{Signals, mail_told};
+use crate::so_far::SoFar;
 use crate::step_events::{self, StepSink};
 use crate::tool_aliases::{VERSION_1_TOOLS, is_denied, meant};
 use crate::traced::Traced;
 use crate::{
     AgentRequest, Coordination, JsonText, LoadedAgent, LoadedWorkflow, ModelWish, Notice, Spent, StepError,
-    StepErrorClass, StepKey, StepOutcome, StepOutput, StepRunner, ToolChoice, Turns, WorkflowStatus,
-    included, run_budget,
+    StepErrorClass, StepKey, StepOutcome, StepOutput, StepRunner, ToolChoice, Turns, WhenStopped,
+    WorkflowStatus, included, run_budget,
 };
 
 /// What is said of a step that had to submit a result and did not. Other programs match on it.
@@ -42,8 +43,6 @@ pub const NEVER_SUBMITTED: &str = "resultSchema defined but submit_result never 
 const NUDGES: u32 = 1;
 /// The name of an agent without one, for hooks.
 pub(crate) const ANONYMOUS: &str = "default";
-/// Between the texts of two turns.
-const BETWEEN_TURNS: &str = "\n\n";
 
 /// Which model a step asks.
 pub trait StepModels: Send + Sync {
@@ -126,17 +125,29 @@ impl AgentSteps {
         ));
         sink.recall(&turns.records);
         let traced = Traced::begin_step(&self.parts, &key);
-        let worktree = match self.isolate(&key, &request, &turns, &sink).await {
-            Ok(worktree) => worktree,
-            Err(why) => {
+        let so_far = Arc::new(SoFar::new(&turns, &self.parts.template.models));
+        let worktree = match within_grace(&cancel, self.isolate(&key, &request, &turns, &sink)).await {
+            Some(Ok(worktree)) => worktree,
+            Some(Err(why)) => {
                 let message = format!("isolation setup: {why}");
                 let outcome = failed(StepError::new(StepErrorClass::Isolation, message));
                 traced.end_step(&outcome);
                 return outcome;
             }
+            None => {
+                if let (Some(worktrees), true) = (&self.parts.worktrees, turns.records.is_empty()) {
+                    worktrees.give_up(&key.to_string()).await;
+                }
+                let outcome = StepOutcome::Cancelled(so_far.output());
+                traced.end_step(&outcome);
+                return outcome;
+            }
         };
-        let outcome =
-            self.run_agent(&key, &request, &document, agent, worktree.as_ref(), &sink, turns, cancel).await;
+        let place = worktree.as_ref();
+        let work =
+            self.run_agent(&key, &request, &document, agent, place, &sink, turns, &so_far, cancel.clone());
+        let outcome = within_grace(&cancel, work).await;
+        let outcome = outcome.unwrap_or_else(|| StepOutcome::Cancelled(so_far.output()));
         if let Some(worktree) = worktree {
             match worktree.finish().await {
                 Kept::Nothing => {}
@@ -187,6 +198,7 @@ impl AgentSteps {
         worktree: Option<&Worktree<'_>>,
         sink: &Arc<StepSink>,
         turns: Turns,
+        so_far: &Arc<SoFar>,
         cancel: Cancel,
     ) -> StepOutcome {
         let parts = &self.parts;
@@ -211,7 +223,6 @@ impl AgentSteps {
             FileContent::Attached(media) => Some(media),
             FileContent::Text(_) | FileContent::Note(_) => None,
         });
-        let content = Arc::new(Content::new(&turns));
         let contract = schema.map(Contract::submit_result);
         let has_contract = contract.is_some();
         let limits = self.limits(agent);
@@ -241,13 +252,14 @@ impl AgentSteps {
             permissions,
             folder,
             limits,
-            journal: Arc::clone(&content) as Arc<dyn TurnJournal>,
+            journal: Arc::clone(so_far) as Arc<dyn TurnJournal>,
             stop,
             trace: parts.trace.as_ref().map(|trace| trace.call(&key.to_string()).agent()),
         });
         let told = mail_told(&turns.records).collect();
         assigned.replay = Replay::of(turns.records);
         assigned.fail_on_denied = parts.fail_on_denied;
+        assigned.background.stop_within = Some(FOR_THE_AGENT);
         if let Some(helpers) = helpers {
             helpers.offer_to(&mut assigned);
         }
@@ -255,7 +267,7 @@ impl AgentSteps {
         let outcome = run(assigned, Arc::clone(sink) as Arc<dyn EventSink>).await.outcome;
         let ended = Ended {
             outcome: &outcome,
-            content: content.text(),
+            content: so_far.text(),
             has_contract,
             is_cancelled: cancel.is_cancelled(),
         };
@@ -302,6 +314,10 @@ impl StepRunner for AgentSteps {
         cancel: Cancel,
     ) -> BoxFut<'_, StepOutcome> {
         Box::pin(self.run_step(key, request, turns, cancel))
+    }
+
+    fn when_told_to_stop(&self) -> WhenStopped {
+        WhenStopped::EndsByItself
     }
 
     fn inside(
@@ -443,45 +459,6 @@ async fn context_files(folder: PathBuf, paths: &[String]) -> Vec<crate::ContextF
     let read = move || read_context_files(Path::new(&folder), &paths);
     // Reading cannot panic; should it, the step goes without its files.
     tokio::task::spawn_blocking(read).await.unwrap_or_default()
-}
-
-/// What the model says in its turns, kept as it comes: the conversation itself may be shortened on the way.
-struct Content {
-    text: Mutex<String>,
-    /// Where turns are kept.
-    journal: Arc<dyn TurnJournal>,
-}
-
-impl Content {
-    fn new(turns: &Turns) -> Content {
-        let content = Content { text: Mutex::default(), journal: Arc::clone(&turns.journal) };
-        turns.records.iter().for_each(|record| content.add(record));
-        content
-    }
-
-    fn text(&self) -> String {
-        self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn add(&self, record: &TurnRecord) {
-        let TurnRecord::ModelTurn { message, .. } = record else { return };
-        let said = message.text();
-        if said.is_empty() {
-            return;
-        }
-        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        if !text.is_empty() {
-            text.push_str(BETWEEN_TURNS);
-        }
-        text.push_str(&said);
-    }
-}
-
-impl TurnJournal for Content {
-    fn write(&self, record: TurnRecord) -> BoxFut<'_, io::Result<()>> {
-        self.add(&record);
-        self.journal.write(record)
-    }
 }
 
 #[cfg(test)]

@@ -201,6 +201,15 @@ impl Worktrees {
         Ok(Worktree { of: self, top, path, base, branch })
     }
 
+    /// A copy that was being made when nobody wanted it any more. What is not there need not be removed.
+    pub async fn give_up(&self, name: &str) {
+        let path = self.scratch.join(legal(name));
+        let shown = path.display().to_string();
+        let _ = self.on_copies(&self.folder, &["worktree", "remove", "--force", "--force", &shown]).await;
+        let _ = std::fs::remove_dir_all(&path);
+        let _ = self.forget(&self.folder, &path).await;
+    }
+
     /// Makes the repository forget a copy whose folder is gone.
     async fn forget(&self, top: &Path, copy: &Path) -> Result<Known, String> {
         let common = self.git(top, &["rev-parse", "--path-format=absolute", "--git-common-dir"]).await?;

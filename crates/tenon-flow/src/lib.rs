@@ -32,6 +32,7 @@ mod fields;
 mod forget_copies;
 mod goal;
 mod goal_log;
+mod grace;
 mod input_defaults;
 mod interpreter;
 mod isolation;
@@ -66,6 +67,7 @@ mod same_request;
 mod shared;
 mod shared_memory;
 mod signal;
+mod so_far;
 mod step_events;
 mod step_key;
 mod step_log;
@@ -114,6 +116,7 @@ pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS
 pub use forget_copies::forget_copies;
 pub use goal::{Goal, MAX_REPAIRS, NoPlan, PlannedWorkflow, plan_goal, plan_schema};
 pub use goal_log::{PlanLog, Stage};
+pub use grace::CANCEL_GRACE;
 pub use input_defaults::with_defaults;
 pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
 pub use interpreter::{
@@ -132,7 +135,7 @@ pub use load::{
     LoadError, LoadOptions, LoadedAgent, LoadedApproval, LoadedItems, LoadedLoop, LoadedStep, LoadedWorkflow,
     LoopKind, StepBody, UnfitInputs, check_inputs, load, load_pinned, load_text,
 };
-pub use local_run::{CANCEL_GRACE, run_in_memory, run_locally};
+pub use local_run::{run_in_memory, run_locally};
 pub use message::{
     Address, AgentIdle, AgentInboxDrain, AgentWake, CoordinatorInboxMessage, CoordinatorNarration,
     CoordinatorSynthesis, DropReason, Letter, MaxWakeCyclesWarning, MessageDropped, MessageSent, MessageType,
@@ -146,6 +149,7 @@ pub use pinned::{NotPinned, Pinned};
 pub use port::{
     AgentName, AgentRequest, Completion, DurableRun, Item, Iteration, ModelWish, Purpose, StepOutcome,
     StepOutput, StepRequest, StepRunner, Stopped, SubWorkflowRequest, TimedOutside, Upstream, Verdict,
+    WhenStopped,
 };
 pub use prompt::{PromptParts, prompt};
 pub use record::{

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::approval_wait::{Busy, Desk, Waiting};
 use crate::earlier::{Place, place_of, places_around};
+use crate::grace::within_grace;
 use crate::interpreter::includes::{as_step, included};
 use crate::load::LoadedWorkflow;
 use crate::paid::{UnderWay, add_to_steps, plain, spent_by, total};
@@ -25,11 +26,8 @@ use crate::step_log::Begun;
 use crate::{
     ApprovalRequest, Completion, DurableRun, Interpreter, NoLog, Notice, Question, Role, RunSpec, Segment,
     Started, StepError, StepErrorClass, StepKey, StepLog, StepOutcome, StepOutput, StepRequest, StepRunner,
-    Stopped, SubWorkflowRequest, Suspending, WorkflowOutcome, WorkflowStatus, drive,
+    Stopped, SubWorkflowRequest, Suspending, WhenStopped, WorkflowOutcome, WorkflowStatus, drive,
 };
-
-/// How long a step that was told to stop may take to say what it spent. Then it is dropped.
-pub const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
 /// Runs a workflow in this process and keeps nothing. `cancel` ends it in order; firing `kill` too ends it at once.
 pub async fn run_in_memory(
@@ -247,8 +245,15 @@ impl LocalRun {
             StepRequest::Agent(request) => {
                 let (runner, key, turns) = (runner.clone(), key.clone(), log.turns(&key));
                 let until = cancel.clone();
+                let when_stopped = runner.when_told_to_stop();
                 let work = async move { runner.run(key, *request, turns, cancel).await };
-                Work::Step(Box::pin(within_grace(until, work)))
+                match when_stopped {
+                    WhenStopped::EndsByItself => Work::Step(Box::pin(work)),
+                    WhenStopped::DroppedAfterGrace => Work::Step(Box::pin(async move {
+                        let nothing = || StepOutcome::Cancelled(StepOutput::default());
+                        within_grace(&until, work).await.unwrap_or_else(nothing)
+                    })),
+                }
             }
             StepRequest::Sleep { ms } => Work::Sleep { ms, cancel },
             // Its own steps have the grace.
@@ -501,19 +506,6 @@ fn sleep(ms: u64, cancel: Cancel) -> BoxFut<'static, StepOutcome> {
             () = tokio::time::sleep(Duration::from_millis(ms)) => StepOutcome::Elapsed,
         }
     })
-}
-
-/// Work that was told to stop and does not is dropped.
-async fn within_grace(cancel: Cancel, work: impl Future<Output = StepOutcome>) -> StepOutcome {
-    let late = async {
-        cancel.cancelled().await;
-        tokio::time::sleep(CANCEL_GRACE).await;
-    };
-    tokio::select! {
-        biased;
-        outcome = work => outcome,
-        () = late => StepOutcome::Cancelled(StepOutput::default()),
-    }
 }
 
 fn failed(class: StepErrorClass, message: String) -> StepOutcome {

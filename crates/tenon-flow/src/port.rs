@@ -272,10 +272,19 @@ pub enum Stopped {
     Broken(String),
 }
 
+/// What becomes of a step that is told to stop and goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenStopped {
+    /// It is dropped after [`crate::CANCEL_GRACE`], and with it all that it could say.
+    DroppedAfterGrace,
+    /// It ends in time by itself, and then puts away what it leaves.
+    EndsByItself,
+}
+
 /// Runs agents for a journal: what a caller brings to a workflow.
 pub trait StepRunner: Send + Sync {
-    /// When `cancel` fires, the future should end soon with [`StepOutcome::Cancelled`] and what was spent; it is
-    /// dropped if it does not.
+    /// When `cancel` fires, the future should end soon with [`StepOutcome::Cancelled`] and what was spent; what happens if it
+    /// does not is [`StepRunner::when_told_to_stop`].
     /// `turns` is what the agent has done before, if this step was cut off, and where its turns are kept.
     fn run(
         &self,
@@ -284,6 +293,11 @@ pub trait StepRunner: Send + Sync {
         turns: Turns,
         cancel: Cancel,
     ) -> BoxFut<'_, StepOutcome>;
+
+    /// Whether a step that is told to stop can be relied on to end.
+    fn when_told_to_stop(&self) -> WhenStopped {
+        WhenStopped::DroppedAfterGrace
+    }
 
     /// Who runs the steps of a workflow that is included, where that has rules of its own. Asked once for all attempts at one step.
     /// `name` is what messages call its document; `paid` is what was spent inside it when the run was here before.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tenon_core::{TaskKind, TaskStatus, ToolOutcome};
 use tokio::sync::oneshot;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::args::Refusal;
 use crate::exit_status::signal_name;
@@ -52,7 +52,7 @@ pub(crate) async fn start(
     let handle = match tasks.start(launched.task(Some(&file))) {
         Ok(handle) => handle,
         Err(error) => {
-            running.stop(STOP_GRACE).await;
+            running.stop(sleep(STOP_GRACE)).await;
             running.taker.close();
             let _ = std::fs::remove_file(file);
             return Err(Refusal::failed(format!("The command was stopped again: {error}.")));
@@ -188,17 +188,17 @@ async fn follow_to_the_end(
     let (verdict, left) = match read(&mut running, &handle, limit).await {
         Reason::Stopped => {
             // The task has been settled by whoever stopped it. It is released when nothing is left of it.
-            running.stop(STOP_GRACE).await;
+            running.stop(sleep(STOP_GRACE)).await;
             running.taker.close();
             return;
         }
         Reason::TimedOut(limit) => {
-            let left = running.stop(STOP_GRACE).await;
+            let left = running.stop(sleep(STOP_GRACE)).await;
             let how = format!("was stopped after {} ms", millis(limit));
             (Verdict { status: TaskStatus::Failed, how }, left)
         }
         Reason::Ended(end) => {
-            let left = running.clear_up(STOP_GRACE).await;
+            let left = running.clear_up(sleep(STOP_GRACE)).await;
             (Verdict::of(&Facts::of(&end)), left)
         }
     };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use encoding_rs::Encoding;
 use serde_json::json;
 use tenon_core::{Args, BoxFut, TaskKind, TaskStatus, Tool, ToolCtx, ToolKind, ToolOutcome, ToolSpec};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::args::{ArgReader, Refusal, outcome};
 use crate::background::{Facts, STOP_GRACE, Verdict, describe};
@@ -155,21 +155,21 @@ async fn watch(mut running: Running<Lines>, handle: TaskHandle, description: Str
     let verdict = match reason {
         Reason::Stopped => {
             // Whoever stopped it has settled it.
-            running.stop(STOP_GRACE).await;
+            running.stop(sleep(STOP_GRACE)).await;
             return;
         }
         Reason::Enough => {
-            running.stop(STOP_GRACE).await;
+            running.stop(sleep(STOP_GRACE)).await;
             let how = format!("was stopped after {told} lines, as many as were asked for");
             Verdict { status: TaskStatus::Completed, how }
         }
         Reason::Silent => {
-            running.stop(STOP_GRACE).await;
+            running.stop(sleep(STOP_GRACE)).await;
             let how = format!("was stopped after {} ms without a line", millis(limits.idle));
             Verdict { status: TaskStatus::Failed, how }
         }
         Reason::Ended(end) => {
-            running.clear_up(STOP_GRACE).await;
+            running.clear_up(sleep(STOP_GRACE)).await;
             running.taker.finish();
             tell(&mut running.taker, &handle, &name, &limits, &mut told);
             Verdict::of(&Facts::of(&end))

@@ -4,6 +4,7 @@
 //! is lost, doubled or reordered. What happens to it afterwards is in `background.rs`.
 
 use tenon_core::{ToolErrorKind, ToolOutcome};
+use tokio::time::sleep;
 
 use crate::PromoteError;
 use crate::background::{self, Launched, STOP_GRACE, State};
@@ -30,7 +31,7 @@ pub(crate) async fn promote(
         Ok(handle) => handle,
         Err(error) => {
             // Nobody would look after it, and nobody could stop it.
-            running.stop(STOP_GRACE).await;
+            running.stop(sleep(STOP_GRACE)).await;
             answer(Err(PromoteError::Refused(error.to_string())));
             return ToolOutcome::error(
                 ToolErrorKind::Failed,

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use encoding_rs::Encoding;
 use serde_json::json;
-use tenon_core::{Args, BoxFut, Tool, ToolCtx, ToolKind, ToolOutcome, ToolProgress, ToolSpec};
-use tokio::time::{Instant, sleep_until};
+use tenon_core::{Args, BoxFut, Cancel, Tool, ToolCtx, ToolKind, ToolOutcome, ToolProgress, ToolSpec};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::args::{ArgReader, Refusal, outcome};
-use crate::background::{self, Launched};
+use crate::background::{self, Launched, STOP_GRACE};
 use crate::decode::locale_encoding;
 use crate::promote;
 use crate::shell_output::Capture;
@@ -30,7 +30,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 /// A client that hears nothing for longer takes a run for dead.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Between asking a command to end and ending it.
+/// Between asking a command to end and ending it, while the run goes on and what it still has to say is read.
 const GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
@@ -158,9 +158,9 @@ impl RunShellCommand {
         let waited = wait(&mut running, &ctx, limits, &mut foreground).await;
         let left = match &waited {
             Waited::Unwanted(_) => Left::Nothing,
-            Waited::Ended(_) => running.clear_up(GRACE).await,
+            Waited::Ended(_) => running.clear_up(patience(&ctx.cancel)).await,
             // What got away from the signals is told; what did not is what was asked for.
-            Waited::TimedOut | Waited::Cancelled => running.stop(GRACE).await,
+            Waited::TimedOut | Waited::Cancelled => running.stop(patience(&ctx.cancel)).await,
         };
         let end = match waited {
             Waited::Unwanted(reply) => {
@@ -317,6 +317,15 @@ async fn wait(
                 beat = now + limits.heartbeat;
             }
         }
+    }
+}
+
+/// How long a command that was asked to end is waited for: not long once nobody wants the run to go on.
+async fn patience(cancel: &Cancel) {
+    tokio::select! {
+        biased;
+        () = async { cancel.cancelled().await; sleep(STOP_GRACE).await } => {}
+        () = sleep(GRACE) => {}
     }
 }
 

@@ -172,22 +172,26 @@ impl<T: TakesOutput> Running<T> {
     }
 
     /// After the command has ended: reads what is still to come, and stops whatever holds on to it.
-    pub async fn clear_up(&mut self, grace: Duration) -> Left {
+    pub async fn clear_up(&mut self, patience: impl Future<Output = ()>) -> Left {
         if timeout(DRAIN, self.until_closed()).await.is_ok() {
             self.group.let_go();
             return Left::Nothing;
         }
-        match self.stop(grace).await {
+        match self.stop(patience).await {
             Left::Escaped => Left::Escaped,
             Left::Nothing | Left::Stopped => Left::Stopped,
         }
     }
 
-    /// Asks everything the command started to end, and ends what has not after `grace`.
-    pub async fn stop(&mut self, grace: Duration) -> Left {
+    /// Asks everything the command started to end, and ends what has not when `patience` is over.
+    pub async fn stop(&mut self, patience: impl Future<Output = ()>) -> Left {
         self.group.group.terminate();
         // Whether it went quietly or not, the kill comes: something else in the group may have stayed.
-        let _ = timeout(grace, self.until_closed()).await;
+        tokio::select! {
+            biased;
+            () = self.until_closed() => {}
+            () = patience => {}
+        }
         self.group.group.kill();
         let closed = timeout(DRAIN, self.until_closed()).await.is_ok();
         self.group.let_go();

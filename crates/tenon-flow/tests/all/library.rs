@@ -272,3 +272,70 @@ fn a_document_s_budget_is_kept_for_a_callers_model() {
         assert_eq!((outcome.spent.turns, outcome.spent.usage.total), (3, 30), "{budget}");
     }
 }
+
+/// Never ends, whatever it is told.
+struct Hanging(Arc<ToolSpec>);
+
+impl Tool for Hanging {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.0
+    }
+
+    fn call(&self, _ctx: ToolCtx, _args: Args) -> BoxFut<'_, ToolOutcome> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A tool of the caller's that does not listen costs the step its time, and not its record.
+#[test]
+fn a_step_whose_tool_never_ends_keeps_what_it_said_used_and_submitted() {
+    let (tool, _) = note(ToolKind::Read);
+    let hanging: Arc<dyn Tool> = Arc::new(Hanging(Arc::clone(tool.spec())));
+    let usage = tenon_core::Usage { input: 100, output: 10, total: 110, ..Default::default() };
+    let answer = move |request: &Request| {
+        let mut deltas = vec![Delta::Usage(usage), Delta::Text("partly".into())];
+        if request.messages[0].text().contains("Test it.") {
+            deltas.push(Delta::ToolCallStarted { index: 1, id: "s".into(), name: "submit_result".into() });
+            deltas.push(Delta::ToolCallArguments { index: 1, fragment: json!({"passed": true}).to_string() });
+        }
+        deltas.extend(call("h", "note", &json!({})));
+        deltas
+    };
+    let paused = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build().unwrap()
+    };
+    let document = "name: n\nsteps:\n  - { id: a, instructions: A., timeout: 1s }\n";
+    let heard = Arc::new(Heard::default());
+    let outcome = paused()
+        .block_on(
+            FlowRun::new(workflow(document), Model::new(answer), "m")
+                .tools(vec![Arc::clone(&hanging)])
+                .sink(Arc::clone(&heard) as Arc<dyn FlowSink>)
+                .run(),
+        )
+        .unwrap();
+    let step = outcome.step("a").unwrap();
+    assert_eq!((step.status, step.content.as_str()), (StepStatus::Failed, "partly"));
+    assert_eq!((step.spent.usage, outcome.spent.usage), (usage, usage));
+    let heard = heard.0.lock().unwrap();
+    let ends = heard.iter().filter(|event| event["type"] == "tool_call" && event["data"]["phase"] == "end");
+    assert_eq!(ends.count(), 1);
+
+    let stop = StopRun::default();
+    let stopping = stop.stop.clone();
+    let start = FlowRun::new(workflow(TESTED), Model::new(answer), "m")
+        .inputs(JsonText::of(&json!({"what": "it"})))
+        .tools(vec![hanging])
+        .stop(stop);
+    let outcome = paused().block_on(async {
+        let running = tokio::spawn(start.run());
+        // By this clock everything has happened that happens by itself.
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        stopping.now(Failure::new(ErrorClass::Interrupted(tenon_core::Signal::Int), "stopped"));
+        running.await.unwrap().unwrap()
+    });
+    assert_eq!(outcome.status, WorkflowStatus::Completed);
+    assert_eq!(outcome.step("test").unwrap().result.as_ref().unwrap().to_value(), json!({"passed": true}));
+    assert_eq!(outcome.spent.usage, usage);
+}
