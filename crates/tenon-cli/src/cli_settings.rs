@@ -43,6 +43,17 @@ fn wall_time(args: &RunArgs, setting: Limit<Duration>) -> Result<Option<Duration
     }
 }
 
+/// The mode that flags name, if they do.
+pub fn approval_mode(args: &RunArgs) -> Result<Option<ApprovalMode>, Failure> {
+    match (&args.approval_mode, args.yolo) {
+        (_, true) => Ok(Some(ApprovalMode::Yolo)),
+        (Some(name), _) => ApprovalMode::parse(name)
+            .map(Some)
+            .map_err(|error| Failure::new(ErrorClass::Usage, error.to_string())),
+        (None, _) => Ok(None),
+    }
+}
+
 pub fn permissions(
     args: &RunArgs,
     loaded: &Loaded,
@@ -51,13 +62,7 @@ pub fn permissions(
     copy: Option<PathBuf>,
 ) -> Result<Permissions, Failure> {
     let settings = &loaded.settings.permissions;
-    let mode = match (&args.approval_mode, args.yolo) {
-        (_, true) => ApprovalMode::Yolo,
-        (Some(name), _) => {
-            ApprovalMode::parse(name).map_err(|error| Failure::new(ErrorClass::Usage, error.to_string()))?
-        }
-        (None, _) => settings.mode(),
-    };
+    let mode = approval_mode(args)?.unwrap_or_else(|| settings.mode());
     let mut deny = rules(&settings.deny, "`permissions.deny`")?;
     deny.extend(rules(&loaded.settings.tools.exclude, "`tools.exclude`")?);
     deny.extend(rules(&args.exclude_tools, "`--exclude-tools`")?);

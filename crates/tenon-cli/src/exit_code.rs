@@ -18,14 +18,31 @@ pub fn exit_code_of(outcome: &Outcome, written: &Written) -> u8 {
         Written::All => outcome.exit_code(),
         // The reader left. If it has the result it has what it wanted, else the run was for nothing.
         Written::ReaderGone => 1,
-        Written::Failed(error) => {
-            let message = format!("stdout could not be written: {error}");
-            // A run that was stopped for this reason has said so.
-            if !matches!(&outcome.ending, Ending::Failure(failure) if failure.message == message) {
-                line(&format!("error[internal]: {message}"));
-            }
-            outcome.exit_code().max(1)
+        Written::Failed(_) | Written::Unread(_) => {
+            let failure = match &outcome.ending {
+                Ending::Failure(failure) => Some(&**failure),
+                Ending::Success(_) => None,
+            };
+            tell_unwritten(written, failure);
+            at_least(outcome.exit_code(), written)
         }
+    }
+}
+
+/// Says that stdout could not be written, unless that is why the run failed: then it has been said.
+pub fn tell_unwritten(written: &Written, told: Option<&Failure>) {
+    let Some(failure) = written.failure() else { return };
+    if told.is_none_or(|told| told.message != failure.message) {
+        line(&format!("error[{}]: {}", failure.class.name(), failure.message));
+    }
+}
+
+/// Nothing is a success that was not written.
+fn at_least(code: u8, written: &Written) -> u8 {
+    match (code, written) {
+        (0, Written::Unread(signal)) => exit_code(ErrorClass::Interrupted(*signal)),
+        (code, Written::All) => code,
+        (code, _) => code.max(GENERAL_FAILURE),
     }
 }
 
@@ -44,17 +61,8 @@ pub fn exit_code_of_session(closed: &Closed, written: &Written, reporter: Report
     if let Some(failure) = failure {
         reporter.failure(failure);
     }
-    match written {
-        Written::All | Written::ReaderGone => code,
-        Written::Failed(error) => {
-            let message = format!("stdout could not be written: {error}");
-            // A session that was stopped for this reason has said so.
-            if failure.is_none_or(|failure| failure.message != message) {
-                line(&format!("error[internal]: {message}"));
-            }
-            code.max(1)
-        }
-    }
+    tell_unwritten(written, failure);
+    at_least(code, written)
 }
 
 /// A run that failed for a reason of its own.
@@ -72,12 +80,8 @@ pub fn exit_code_of_flow(status: WorkflowStatus, failure: Option<&Failure>, writ
         (WorkflowStatus::Failed | WorkflowStatus::Partial, None) => GENERAL_FAILURE,
     };
     match written {
-        Written::All => code,
-        Written::ReaderGone => 1,
-        Written::Failed(error) => {
-            line(&format!("error[internal]: stdout could not be written: {error}"));
-            code.max(1)
-        }
+        Written::ReaderGone => GENERAL_FAILURE,
+        Written::All | Written::Failed(_) | Written::Unread(_) => at_least(code, written),
     }
 }
 

@@ -23,9 +23,9 @@ use crate::{flow_journal, flow_run, run, surroundings, sys};
 /// Questions that are named when there is no such one.
 const SHOWN_QUESTIONS: usize = 5;
 
-pub fn main(mut args: FlowApproveArgs) -> u8 {
+pub fn main(args: FlowApproveArgs) -> u8 {
     // What is wrong with the flags is told before anything is answered.
-    let asked = match resumed(&mut args) {
+    let asked = match resumed(&args) {
         Ok(asked) => asked,
         Err(error) => return run::usage_error_of("tenon flow approve", &error),
     };
@@ -51,14 +51,9 @@ pub fn main(mut args: FlowApproveArgs) -> u8 {
 }
 
 /// What is asked for with `--resume`: the same as by `tenon flow resume RUN`.
-fn resumed(args: &mut FlowApproveArgs) -> Result<Option<Asked>, UsageError> {
-    match args.go_on.run.resume.take() {
-        None => return Ok(None),
-        Some(None) => {}
-        Some(Some(word)) => {
-            return Err(UsageError::new(format!("`--resume` takes no value here, and `{word}` is one"))
-                .hint("`tenon flow approve RUN STEP --resume`"));
-        }
+fn resumed(args: &FlowApproveArgs) -> Result<Option<Asked>, UsageError> {
+    if !args.at_once {
+        return Ok(None);
     }
     let mut resume = FlowResumeArgs { run: args.go_on.run.clone(), ..args.go_on };
     resume.run.words.insert(0, args.run.clone());

@@ -99,6 +99,9 @@ pub struct FlowApproveArgs {
     /// What the step's `data` asks for: a JSON object
     #[arg(long, value_name = "JSON|@FILE")]
     pub data: Option<String>,
+    /// Go on with the run at once; takes the flags of `tenon flow resume` too
+    #[arg(short = 'r', long = "resume")]
+    pub at_once: bool,
     /// With `--resume`, of the run that goes on.
     #[command(flatten)]
     pub go_on: FlowResumeArgs,

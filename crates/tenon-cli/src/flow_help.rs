@@ -45,14 +45,10 @@ pub fn of_resume(arg: Arg) -> Arg {
 pub fn of_approve(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "run" | "step" | "deny" | "data" => arg,
-        "resume" => arg
-            .help("Go on with the run at once; takes the flags of `tenon flow resume` too")
-            .help_heading(None)
-            // What follows is the run and the step.
-            .require_equals(true)
-            .hide_short_help(false)
-            .hide(false),
-        _ => arg.hide(true).requires("resume"),
+        "at_once" => arg,
+        // A run's flag for sessions, whose names are taken here.
+        "resume" => arg.short(None).long("resume-session").hide(true).requires("at_once"),
+        _ => arg.hide(true).requires("at_once"),
     }
 }
 
@@ -60,6 +56,10 @@ fn of_workflow(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "words" => arg.hide(true),
         "output_format" => arg.value_parser(format()),
+        "channel" => arg.help("What the caller is called in telemetry"),
+        "permission_prompt_tool" => arg
+            .help("Who is asked when a call needs approval: a tool of an MCP server, `mcp__SERVER__TOOL`")
+            .value_name("TOOL"),
         _ => arg,
     }
 }

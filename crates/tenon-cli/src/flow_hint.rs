@@ -183,9 +183,8 @@ fn is_raised(outcome: &WorkflowOutcome, set_by: &str) -> bool {
 
 /// To be shown again by resuming it.
 pub fn unread(run_id: &str) -> String {
-    let dashes = if run_id.starts_with('-') { "-- " } else { "" };
-    let again = format!("tenon flow resume {dashes}{}", quoted(run_id));
-    format!("hint: the run completed; to have its result again:\n  {again}")
+    let again = pasted(&words(run_id));
+    format!("hint: the run completed, and its result was not read; to have it again:\n  {again}")
 }
 
 /// The flags of this process that `flow resume` takes as well.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tenon_agent::{Agent, Stop};
 use tenon_core::{Cancel, ErrorClass, EventKind, Failure, HookEvent};
-use tenon_flow::WorkflowStatus;
+use tenon_flow::{FlowEmitter, WorkflowStatus, hook_event};
 use tenon_tools::{HookCtx, HookInput, Hooks, SessionSource};
 
 use crate::stderr::Reporter;
@@ -21,6 +21,7 @@ pub async fn at_start(
     agent: &Agent,
     source: SessionSource,
     reporter: Reporter,
+    events: &Arc<FlowEmitter>,
 ) -> Result<Option<String>, Failure> {
     if !agent.hooks.listen_to(HookEvent::SessionStart) {
         return Ok(None);
@@ -29,7 +30,8 @@ pub async fn at_start(
         client: Arc::clone(&agent.client),
         permission_mode: agent.permissions.mode().name(),
         trace: agent.trace.clone(),
-        ..context(agent.stop.cancel().child_token(), reporter)
+        tell: tell(reporter, Some(events)),
+        ..HookCtx::alone(agent.stop.cancel().child_token())
     };
     let input = HookInput::SessionStart { source, model: agent.info.model.clone() };
     let decision = agent.hooks.fire(&input, &ctx).await;
@@ -41,7 +43,7 @@ pub async fn at_start(
     }
 }
 
-/// They cannot change anything any more.
+/// They cannot change anything any more, and the last event of the run is out.
 pub async fn at_end(hooks: &Hooks, status: WorkflowStatus, stop: &Stop, reporter: Reporter) {
     let reason = match status {
         WorkflowStatus::Completed => "completed",
@@ -49,7 +51,7 @@ pub async fn at_end(hooks: &Hooks, status: WorkflowStatus, stop: &Stop, reporter
         WorkflowStatus::Failed | WorkflowStatus::Partial | WorkflowStatus::BudgetExceeded => "failed",
     };
     // The run's own token may have fallen; these have one of their own, and little time once it has.
-    let ctx = context(Cancel::new(), reporter);
+    let ctx = HookCtx { tell: tell(reporter, None), ..HookCtx::alone(Cancel::new()) };
     let tell = async {
         if hooks.listen_to(HookEvent::SessionEnd) {
             hooks.fire(&HookInput::SessionEnd { reason }, &ctx).await;
@@ -62,11 +64,14 @@ pub async fn at_end(hooks: &Hooks, status: WorkflowStatus, stop: &Stop, reporter
     }
 }
 
-fn context(cancel: Cancel, reporter: Reporter) -> HookCtx {
-    let tell = move |kind| {
-        if let EventKind::Warning { message } = kind {
-            reporter.warn(&message);
+fn tell(reporter: Reporter, events: Option<&Arc<FlowEmitter>>) -> Arc<dyn Fn(EventKind) + Send + Sync> {
+    let events = events.cloned();
+    Arc::new(move |kind| {
+        if let EventKind::Warning { message } = &kind {
+            reporter.warn(message);
         }
-    };
-    HookCtx { tell: Arc::new(tell), ..HookCtx::alone(cancel) }
+        if let (Some(events), Some(told)) = (&events, hook_event(&kind, None)) {
+            events.emit(told);
+        }
+    })
 }

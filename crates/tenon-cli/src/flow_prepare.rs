@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenon_agent::{Agent, AgentTemplate, Audience, NamedModel, Stop};
+use tenon_agent::{Agent, AgentTemplate, Audience, NamedModel, OF_THE_RUN, Stop, Subagents};
 use tenon_config::{ChoiceError, Loaded, ModelFlags, choose_model};
 use tenon_core::{ErrorClass, Failure, NoClient, NoSink, Price, Rates};
 use tenon_flow::{
-    FolderTools, Given, JournalError, JsonText, LoadedWorkflow, ModelPrice, ModelWish, MoneyLimit, RunLimits,
-    RunSpec, Spent, Stage, StepModels, StepParts, Uncommitted, WallTime, Worktrees, first_approval,
-    is_isolated, tool_refusal, unusable_tools,
+    FlowEmitter, FolderTools, Given, JournalError, JsonText, LoadedWorkflow, ModelPrice, ModelWish,
+    MoneyLimit, RunLimits, RunSpec, Spent, Stage, StepModels, StepParts, Uncommitted, WallTime, Worktrees,
+    first_approval, is_isolated, tool_refusal, unusable_tools,
 };
 use tenon_tools::SessionSource;
 use tenon_wire::Format;
@@ -166,7 +166,8 @@ pub async fn prepare(
     let starting = around.stop.cancel().run_until_cancelled(mcp.ready(mcp_start)).await;
     starting.iter().flatten().for_each(|warning| around.reporter.warn(warning));
     let begins = if source.found.is_some() { SessionSource::Resume } else { SessionSource::Startup };
-    let checked = last_checks(read, &mut agent, &connections, &named, max_usd, begins, around.reporter);
+    let helpers = subagents.as_deref();
+    let checked = last_checks(read, &mut agent, helpers, &connections, &named, max_usd, begins, around);
     let told = match checked.await {
         Ok(told) => told,
         Err(failure) => {
@@ -195,6 +196,7 @@ pub async fn prepare(
     let parts = StepParts {
         template: AgentTemplate::of(&agent, own_tools),
         registry: registry.clone(),
+        not_for_steps: OF_THE_RUN,
         models: Arc::new(models),
         memory,
         subagents,
@@ -290,6 +292,7 @@ pub struct Surrounding<'a> {
     pub reporter: Reporter,
     pub ids: &'a Identity,
     pub telemetry: &'a Telemetry,
+    pub events: &'a Arc<FlowEmitter>,
 }
 
 /// What is run: it is there, or a model is to write it.
@@ -307,17 +310,19 @@ enum HasTask {
 
 /// What only the parts of a run know: tools that steps list, keys for the models they name, whether the budget can be kept, and
 /// what hooks have to say.
+#[expect(clippy::too_many_arguments, reason = "a run is checked from this many sides")]
 async fn last_checks(
     flow: Option<&LoadedWorkflow>,
     agent: &mut Agent,
+    helpers: Option<&Subagents>,
     connections: &Connections,
     named: &[String],
     max_usd: Option<MoneyLimit>,
     begins: SessionSource,
-    reporter: Reporter,
+    around: &Surrounding<'_>,
 ) -> Result<Option<String>, Failure> {
     if let Some(flow) = flow {
-        can_be_used(flow, agent)?;
+        can_be_used(flow, agent, helpers)?;
     }
     for name in named {
         connections.other(name, None).map_err(|failure| Failure {
@@ -327,12 +332,15 @@ async fn last_checks(
     }
     let max_usd = flow.map_or(max_usd, |flow| MoneyLimit::of(max_usd, flow));
     agent.budget = money::keep(max_usd, &agent.models)?;
-    flow_hooks::at_start(agent, begins, reporter).await
+    flow_hooks::at_start(agent, begins, around.reporter, around.events).await
 }
 
 /// A list of tools is not a grant.
-fn can_be_used(flow: &LoadedWorkflow, agent: &Agent) -> Result<(), Failure> {
-    match tool_refusal(&unusable_tools(flow, &agent.registry, &agent.permissions)) {
+fn can_be_used(flow: &LoadedWorkflow, agent: &Agent, helpers: Option<&Subagents>) -> Result<(), Failure> {
+    // A step is an agent of the run, so its own agents are at the second depth.
+    let have_agents = helpers.is_some_and(|helpers| helpers.max_depth > 1);
+    let registry = agent.registry.with(|tool| have_agents || tool.name != "agent");
+    match tool_refusal(&unusable_tools(flow, &registry, &agent.permissions)) {
         None => Ok(()),
         Some(refusal) => Err(Failure::new(ErrorClass::Input, refusal.message).hint(refusal.hint)),
     }

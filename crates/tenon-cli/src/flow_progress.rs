@@ -199,7 +199,7 @@ impl Progress {
             | FlowEventData::MaxWakeCyclesWarning(_)
             | FlowEventData::CoordinatorInboxMessage(_) => {}
             FlowEventData::WorkflowEnd(report) => self.end(&mut state, report),
-            FlowEventData::PlanReady(_) | FlowEventData::Output(_) => {}
+            FlowEventData::PlanReady(_) | FlowEventData::Output(_) | FlowEventData::Hook(_) => {}
         }
         self.draw(&mut state);
     }

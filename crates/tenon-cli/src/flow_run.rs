@@ -14,7 +14,7 @@ use tenon_flow::{
 };
 use tenon_tools::CommandBook;
 
-use crate::exit_code::exit_code_of_flow;
+use crate::exit_code::{exit_code_of_flow, tell_unwritten};
 use crate::flow_args::{FlowResumeArgs, FlowRunArgs};
 use crate::flow_folder::{RunFolder, remove_empty};
 use crate::flow_journal::Kept;
@@ -66,7 +66,7 @@ pub fn start(asked: Asked) -> u8 {
 
 async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
     let stop = Stop::default();
-    signals::listen(stop.clone());
+    let signalled = signals::listen(stop.clone());
     let ids = match identity() {
         Ok(ids) => ids,
         Err(failure) => {
@@ -80,7 +80,8 @@ async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
     let stdout = Arc::new(Stdout::for_lines(reporter, stop.clone()));
     let progress = Arc::new(Progress::new(reporter, asked.format));
     let output = Arc::new(FlowOutput::new(Arc::clone(&stdout), asked.format, Arc::clone(&progress)));
-    let events = Arc::new(FlowEmitter::new(&run_id, Arc::clone(&output) as Arc<dyn FlowSink>));
+    let events = FlowEmitter::new(&run_id, Arc::clone(&output) as Arc<dyn FlowSink>);
+    let events = Arc::new(if asked.run.include_hook_events { events.with_hooks() } else { events });
     let here = surroundings::collect(asked.run.cwd.as_deref());
     let mut warnings = Vec::new();
     let loaded = run::load_settings(&asked.run, &here);
@@ -89,7 +90,8 @@ async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
         flow_resume::restore_flags(&mut asked.run, &found.given, settings);
     }
     let telemetry = Telemetry::start(&asked.run, settings, &here, &ids, &mut warnings);
-    let surrounding = Surrounding { stop: &stop, reporter, ids: &ids, telemetry: &telemetry };
+    let surrounding =
+        Surrounding { stop: &stop, reporter, ids: &ids, telemetry: &telemetry, events: &events };
     // Of a run that is refused, what it has used so far is told all the same.
     let before = source.as_ref().ok().and_then(|source| RunView::of(&source.found.as_ref()?.stored).ok());
     let mut spent = before.map(|view| view.spent).unwrap_or_default();
@@ -104,7 +106,7 @@ async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
         (Err(failure), _) | (_, Err(failure)) => Err(failure),
     };
     let ended = match prepared {
-        Ok(Ready::Run(prepared)) => prepared.go(events, &stop, &progress).await,
+        Ok(Ready::Run(prepared)) => prepared.go(Arc::clone(&events), &stop, &progress).await,
         Ok(Ready::Print(document)) => {
             stdout.last_line(document.into_bytes());
             Ended {
@@ -125,9 +127,10 @@ async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
             Ended { failure: Some(failure), status, outcome: None, spec: None, wanted: None }
         }
     };
-    let written = stdout.finish();
+    let written = stdout.finish(&signalled).await;
     progress.finish(ended.outcome.as_ref());
     last_words::none();
+    tell_unwritten(&written, ended.failure.as_ref());
     ended.hint(&run_id, &written);
     let code = exit_code_of_flow(ended.status, ended.failure.as_ref(), &written);
     telemetry.finish(reporter).await;

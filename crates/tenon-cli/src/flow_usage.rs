@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use tenon_config::Settings;
+use tenon_core::Failure;
 use tenon_flow::Coordination;
 
 use crate::args::{InputFormat, OutputFormat, RunArgs, StdinMode, Switch};
@@ -10,6 +12,7 @@ use crate::dialect::Hints;
 use crate::flow_args::{FlowResumeArgs, FlowRunArgs};
 use crate::goal_args::GoalTask;
 use crate::usage::{self, Situation, UsageError};
+use crate::{cli_settings, money, subagents, who_is_asked};
 
 /// What was asked for, taken apart.
 #[derive(Debug)]
@@ -111,8 +114,19 @@ pub fn take_apart(
         }
         format => format,
     };
-    if run.include_partial_messages && format != OutputFormat::StreamJson {
-        return Err(UsageError::new("`--include-partial-messages` needs `--output-format stream-json`"));
+    let of_stream = [
+        ("--include-partial-messages", run.include_partial_messages),
+        ("--include-hook-events", run.include_hook_events),
+    ];
+    if let Some((flag, _)) =
+        of_stream.iter().find(|(_, is_given)| *is_given && format != OutputFormat::StreamJson)
+    {
+        return Err(UsageError::new(format!("`{flag}` needs `--output-format stream-json`")));
+    }
+    if who_is_asked::is_driver(&run) {
+        let message = format!("`{command}` does not take `--permission-prompt-tool stdio`");
+        return Err(UsageError::new(message)
+            .hint("nobody drives a workflow over stdin; name a tool of an MCP server: `mcp__SERVER__TOOL`"));
     }
     let mut words = std::mem::take(&mut run.words);
     let reads_stdin = words.iter().any(|word| word == "-");
@@ -287,11 +301,22 @@ fn check_rest(run: &RunArgs) -> Result<(), UsageError> {
         json_schema: schema,
         output_format: None,
         include_partial_messages: false,
+        include_hook_events: false,
         ..run.clone()
     };
     let hints = Hints { named: None, entrypoint: None };
     let situation = Situation { stdin_is_terminal: false, prompt_forced: false, hints };
-    usage::check(&as_run, situation).map(|_| ())
+    usage::check(&as_run, situation)?;
+    values(run).map_err(|failure| UsageError { message: failure.message, hint: failure.hint })
+}
+
+/// Values that no flag can have, told before there is a run that could have a result.
+fn values(run: &RunArgs) -> Result<(), Failure> {
+    let nothing_set = Settings::default();
+    cli_settings::limits(run, &nothing_set)?;
+    cli_settings::approval_mode(run)?;
+    money::allowed(run, &nothing_set)?;
+    subagents::max_depth(run).map(|_| ())
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub fn print(bytes: &[u8]) -> u8 {
         Ok(()) => 0,
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Err(error) => {
-            line(&format!("error[internal]: stdout could not be written: {error}"));
+            line(&format!("error[output]: stdout could not be written: {error}"));
             1
         }
     }

@@ -18,7 +18,7 @@ use tenon_tools::{
 };
 use tenon_wire::Format;
 
-use crate::args::RunArgs;
+use crate::args::{InputFormat, RunArgs};
 use crate::command_kit::{Answering, Contracted, Kit, SystemPrompt};
 use crate::mcp::{self, Mcp, Started};
 use crate::model::Connections;
@@ -173,7 +173,7 @@ impl Plan<'_> {
         let servers = mcp::configured(args, settings, self.here, &started_in, warnings)?;
         let who = WhoIsAsked::of(args);
         // A client may bring servers of its own.
-        if self.asked == AskedBy::CommandLine {
+        if args.input_format == InputFormat::Text {
             who.check(servers.iter().map(|(name, _)| name))?;
         }
         let add_dirs = self.add_dirs(&started_in)?;

@@ -93,7 +93,7 @@ fn short_help() -> u8 {
 
 async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, hints: Hints<'_>) -> u8 {
     let stop = Stop::default();
-    signals::listen(stop.clone());
+    let signalled = signals::listen(stop.clone());
     let here = surroundings::collect(args.cwd.as_deref());
     let reporter = reporter(&args);
     let mut ids = match identity(&args) {
@@ -227,7 +227,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
             kit,
         };
         let closed = stream_session::run(common, connection, first, lines, stop).await;
-        let written = stdout.finish();
+        let written = stdout.finish(&signalled).await;
         let recorded = std::mem::take(&mut *record.lock().unwrap_or_else(PoisonError::into_inner));
         if let (Some(session), Some(outcome)) = (recorded.ending, recorded.last) {
             session.finish(&outcome, reporter);
@@ -290,7 +290,7 @@ async fn run(args: RunArgs, mut warnings: Vec<String>, stdin_is_terminal: bool, 
             outcome
         }
     };
-    let written = stdout.finish();
+    let written = stdout.finish(&signalled).await;
     if !matches!(written, Written::ReaderGone) {
         reporter.finish(&outcome);
     }

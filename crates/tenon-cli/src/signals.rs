@@ -5,16 +5,18 @@
 //! still be stoppable.
 
 use tenon_agent::Stop;
-use tenon_core::{ErrorClass, Failure, Signal, exit_code};
+use tenon_core::{Cancel, ErrorClass, Failure, Signal, exit_code};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit_code::exit_now;
 use crate::last_words;
 
-/// Listens from now on. Without handlers (which does not happen on Linux) signals keep their defaults.
-pub fn listen(stop: Stop) {
-    let Ok(runtime) = Builder::new_current_thread().enable_io().build() else { return };
+/// Listens from now on; what is returned falls with the first signal. Without handlers (which does not happen on Linux)
+/// signals keep their defaults.
+pub fn listen(stop: Stop) -> Cancel {
+    let signalled = Cancel::new();
+    let Ok(runtime) = Builder::new_current_thread().enable_io().build() else { return signalled };
     let handlers = {
         let _inside = runtime.enter();
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
@@ -24,10 +26,11 @@ pub fn listen(stop: Stop) {
         let _inside = runtime.enter();
         signal(SignalKind::from_raw(libc::SIGXFSZ))
     };
-    let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)) = handlers else { return };
+    let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)) = handlers else { return signalled };
+    let first = signalled.clone();
     std::thread::spawn(move || {
         runtime.block_on(async move {
-            let mut signalled = false;
+            let mut is_signalled = false;
             loop {
                 let (signal, name) = tokio::select! {
                     _ = interrupt.recv() => (Signal::Int, "SIGINT"),
@@ -35,12 +38,13 @@ pub fn listen(stop: Stop) {
                     // The terminal is gone: commands have sessions of their own and would live on.
                     _ = hang_up.recv() => (Signal::Term, "SIGHUP"),
                 };
-                if signalled {
+                if is_signalled {
                     tenon_tools::kill_running_commands();
                     last_words::say();
                     exit_now(exit_code(ErrorClass::Interrupted(signal)));
                 }
-                signalled = true;
+                is_signalled = true;
+                first.cancel();
                 last_words::prepare();
                 stop.now(Failure::new(
                     ErrorClass::Interrupted(signal),
@@ -49,4 +53,5 @@ pub fn listen(stop: Stop) {
             }
         });
     });
+    signalled
 }

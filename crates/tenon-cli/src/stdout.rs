@@ -2,17 +2,19 @@
 //!
 //! Events are encoded where they happen and written by a thread of their own, so that a slow reader
 //! never holds up signals or tools. Lines that are ready together share a write. When a reader falls
-//! [`MAX_QUEUED`] behind, the agent pauses until it has caught up.
+//! [`MAX_QUEUED`] behind, the agent pauses until it has caught up. A reader may take its time, unless somebody wants the
+//! process to end ([`UNREAD`]).
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tenon_agent::Stop;
-use tenon_core::{BoxFut, ErrorClass, Event, EventKind, EventSink, Failure};
+use tenon_core::{BoxFut, Cancel, ErrorClass, Event, EventKind, EventSink, Failure, Signal};
 use tenon_session::Lines;
 use tenon_wire::Encoder;
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 use crate::stderr::Reporter;
 
@@ -21,18 +23,22 @@ const MAX_QUEUED: usize = 8 * 1024 * 1024;
 /// What may wait before a client is not listened to either: an agent that pauses can still be interrupted, but nobody
 /// fills the memory with requests whose answers he does not read.
 const MAX_QUEUED_FOR_REPLIES: usize = 2 * MAX_QUEUED;
+/// How long a run that was interrupted waits for a reader that takes nothing: as long as for everything else that is to end.
+const UNREAD: Duration = Duration::from_secs(5);
+/// What is written at a time: what a pipe holds, so that a reader who takes something can be told from one who does not.
+const PIECE: usize = 64 * 1024;
 
 pub struct Stdout {
     shared: Arc<Shared>,
     reporter: Reporter,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    stop: Stop,
 }
 
 struct Shared {
     state: Mutex<State>,
     /// Wakes the writer.
     work: Condvar,
-    /// Wakes an agent that waits for a slow reader.
+    /// Wakes whoever waits for a slow reader.
     drained: Notify,
 }
 
@@ -45,6 +51,10 @@ struct State {
     /// More turns may come, so nobody has all they wanted.
     is_session: bool,
     closing: bool,
+    /// When the reader last took something.
+    taken: Instant,
+    /// The writer is done.
+    ended: bool,
     error: Option<io::Error>,
 }
 
@@ -56,6 +66,8 @@ pub enum Written {
     /// The reader went away.
     ReaderGone,
     Failed(io::Error),
+    /// The run was interrupted, and the reader took nothing for [`UNREAD`].
+    Unread(Signal),
 }
 
 impl Stdout {
@@ -69,14 +81,20 @@ impl Stdout {
                 result_queued: false,
                 is_session: false,
                 closing: false,
+                taken: Instant::now(),
+                ended: false,
                 error: None,
             }),
             work: Condvar::new(),
             drained: Notify::new(),
         });
-        let for_writer = Arc::clone(&shared);
-        let writer = std::thread::spawn(move || write_all(&for_writer, &stop));
-        Stdout { shared, reporter, writer: Mutex::new(Some(writer)) }
+        let (for_writer, of_run) = (Arc::clone(&shared), stop.clone());
+        std::thread::spawn(move || {
+            write_all(&for_writer, &of_run);
+            for_writer.lock().ended = true;
+            for_writer.drained.notify_waiters();
+        });
+        Stdout { shared, reporter, stop }
     }
 
     /// For whoever writes whole lines and has no events.
@@ -90,19 +108,64 @@ impl Stdout {
         self.line(line);
     }
 
-    /// Waits until everything is written. Call it last.
-    pub fn finish(&self) -> Written {
+    /// Waits until everything is written, or, once `signalled` has fallen, until nobody takes it. Call it last.
+    pub async fn finish(&self, signalled: &Cancel) -> Written {
         self.shared.lock().closing = true;
         self.shared.work.notify_one();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = writer {
-            // The writer has nothing that could panic but the write itself, whose error it keeps.
-            let _ = writer.join();
+        tokio::select! {
+            () = self.shared.until(|state| state.ended) => {}
+            signal = self.unread(signalled) => return Written::Unread(signal),
         }
         match self.shared.lock().error.take() {
             None => Written::All,
             Some(error) if error.kind() == io::ErrorKind::BrokenPipe => Written::ReaderGone,
             Some(error) => Written::Failed(error),
+        }
+    }
+}
+
+impl Stdout {
+    /// Ends when the run was interrupted, by a signal or otherwise, and its reader takes nothing any more.
+    async fn unread(&self, signalled: &Cancel) -> Signal {
+        tokio::select! {
+            () = signalled.cancelled() => {}
+            () = async {
+                self.stop.cancel().cancelled().await;
+                if self.interrupted_by().is_none() {
+                    std::future::pending::<()>().await;
+                }
+            } => {}
+        }
+        let mut since = Instant::now();
+        loop {
+            sleep_until(since + UNREAD).await;
+            let taken = self.shared.lock().taken;
+            if taken <= since {
+                return self.interrupted_by().unwrap_or(Signal::Int);
+            }
+            since = taken;
+        }
+    }
+
+    fn interrupted_by(&self) -> Option<Signal> {
+        match self.stop.reason()?.class {
+            ErrorClass::Interrupted(signal) => Some(signal),
+            _ => None,
+        }
+    }
+}
+
+impl Written {
+    /// What is to be said about it, if anything: whoever left knows that he did.
+    pub fn failure(&self) -> Option<Failure> {
+        match self {
+            Written::All | Written::ReaderGone => None,
+            Written::Failed(error) => Some(cannot_write(error)),
+            Written::Unread(_) => {
+                let message =
+                    format!("what was left for stdout is lost: nobody read it for {} s", UNREAD.as_secs());
+                Some(Failure::new(ErrorClass::Output, message))
+            }
         }
     }
 }
@@ -173,26 +236,29 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_full(&self, room: usize) -> bool {
-        let state = self.lock();
-        state.error.is_none() && state.queue.len() + state.writing > room
-    }
-
     /// Ends when the reader has caught up; `None` when it has.
     fn waits_for_reader(&self, room: usize) -> Option<BoxFut<'_, ()>> {
-        if !self.is_full(room) {
+        if !self.lock().is_full(room) {
             return None;
         }
         self.work.notify_one();
-        Some(Box::pin(async move {
-            loop {
-                let drained = self.drained.notified();
-                if !self.is_full(room) {
-                    return;
-                }
-                drained.await;
+        Some(Box::pin(self.until(move |state| !state.is_full(room))))
+    }
+
+    async fn until(&self, is_so: impl Fn(&State) -> bool) {
+        loop {
+            let drained = self.drained.notified();
+            if is_so(&self.lock()) {
+                return;
             }
-        }))
+            drained.await;
+        }
+    }
+}
+
+impl State {
+    fn is_full(&self, room: usize) -> bool {
+        self.error.is_none() && self.queue.len() + self.writing > room
     }
 }
 
@@ -212,7 +278,7 @@ fn write_all(shared: &Shared, stop: &Stop) {
         let failed = state.error.is_some();
         drop(state);
         // Unbuffered: a batch is whole lines already, and each write is one system call.
-        let result = if failed { Ok(()) } else { write_batch(&batch) };
+        let result = if failed { Ok(()) } else { write_batch(&batch, shared) };
         let mut state = shared.lock();
         state.writing = 0;
         if let Err(error) = result {
@@ -226,12 +292,16 @@ fn write_all(shared: &Shared, stop: &Stop) {
     }
 }
 
-fn write_batch(batch: &[u8]) -> io::Result<()> {
+fn write_batch(batch: &[u8], shared: &Shared) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(batch)?;
-    stdout.flush()
+    for piece in batch.chunks(PIECE) {
+        stdout.write_all(piece)?;
+        stdout.flush()?;
+        shared.lock().taken = Instant::now();
+    }
+    Ok(())
 }
 
 fn cannot_write(error: &io::Error) -> Failure {
-    Failure::new(ErrorClass::Internal, format!("stdout could not be written: {error}"))
+    Failure::new(ErrorClass::Output, format!("stdout could not be written: {error}"))
 }

@@ -43,7 +43,8 @@ impl Helpers {
     }
 }
 
-fn max_depth(args: &RunArgs) -> Result<u32, Failure> {
+/// As the flag says it.
+pub fn max_depth(args: &RunArgs) -> Result<u32, Failure> {
     match args.max_subagent_depth {
         None => Ok(DEFAULT_MAX_DEPTH),
         Some(depth) if DEPTHS.contains(&depth) => Ok(depth),

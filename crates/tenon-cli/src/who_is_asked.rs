@@ -24,6 +24,11 @@ const NEVER_ASKS: &str = "dontAsk";
 const PROMPTS_NOBODY: &str = "none";
 const PROMPTS_HOST: &str = "host";
 
+/// Whether whoever drives the run is to be asked, in so many words.
+pub fn is_driver(args: &RunArgs) -> bool {
+    args.permission_prompt_tool.as_deref() == Some(DRIVER)
+}
+
 fn asks_nobody(args: &RunArgs) -> bool {
     args.permission_prompts.as_deref() == Some(PROMPTS_NOBODY)
 }

@@ -161,6 +161,8 @@ pub enum ErrorClass {
     Tool,
     RepeatedCall,
     Interrupted(Signal),
+    /// stdout could not be written.
+    Output,
     Internal,
 }
 
@@ -172,7 +174,7 @@ pub enum Signal {
 
 impl ErrorClass {
     /// Every class once, in the order of the documentation.
-    pub const ALL: [ErrorClass; 21] = [
+    pub const ALL: [ErrorClass; 22] = [
         ErrorClass::Usage,
         ErrorClass::Auth,
         ErrorClass::Input,
@@ -194,6 +196,7 @@ impl ErrorClass {
         ErrorClass::Interrupted(Signal::Int),
         ErrorClass::Interrupted(Signal::Term),
         ErrorClass::Internal,
+        ErrorClass::Output,
     ];
 
     pub fn name(self) -> &'static str {
@@ -216,6 +219,7 @@ impl ErrorClass {
             ErrorClass::Tool => "tool",
             ErrorClass::RepeatedCall => "repeated_call",
             ErrorClass::Interrupted(_) => "interrupted",
+            ErrorClass::Output => "output",
             ErrorClass::Internal => "internal",
         }
     }
@@ -242,6 +246,7 @@ pub fn exit_code(class: ErrorClass) -> u8 {
         | ErrorClass::Protocol
         | ErrorClass::Tool
         | ErrorClass::RepeatedCall
+        | ErrorClass::Output
         | ErrorClass::Internal => 1,
     }
 }

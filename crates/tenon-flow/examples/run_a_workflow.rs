@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use tenon_core::{
+use tenon_flow::tenon_core::{
     Args, BoxFut, Cancel, Delta, DeltaStream, FinishReason, ModelClient, Request, Tool, ToolCtx, ToolKind,
     ToolOutcome, ToolSpec,
 };

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tenon_agent::{
-    AgentTemplate, Assignment, Cap, Folder, HowToAnswer, Limits, Memory, NamedModel, OF_THE_RUN, Replay,
-    SetBy, Stop, Subagents, run, system_prompt,
+    AgentTemplate, Assignment, Cap, Folder, HowToAnswer, Limits, Memory, NamedModel, Replay, SetBy, Stop,
+    Subagents, run, system_prompt,
 };
 use tenon_contract::{Contract, SUBMIT_RESULT};
 use tenon_core::{
@@ -56,6 +56,8 @@ pub struct StepParts {
     pub template: AgentTemplate,
     /// All tools of the run. A document can only restrict them.
     pub registry: Registry,
+    /// Those of them that belong to the run itself, and to no step.
+    pub not_for_steps: &'static [&'static str],
     pub models: Arc<dyn StepModels>,
     /// Standing instructions, which hold for every step.
     pub memory: Vec<Memory>,
@@ -227,8 +229,9 @@ impl AgentSteps {
         let has_contract = contract.is_some();
         let limits = self.limits(agent);
         let of_run = parts.registry.names();
-        let wants =
-            |spec: &ToolSpec| wants(agent, &spec.name, &of_run) && !OF_THE_RUN.contains(&spec.name.as_str());
+        let wants = |spec: &ToolSpec| {
+            wants(agent, &spec.name, &of_run) && !parts.not_for_steps.contains(&spec.name.as_str())
+        };
         let registry = parts.registry.with(wants);
         for name in listed(agent).into_iter().flatten() {
             // What a document names is not something to search for.

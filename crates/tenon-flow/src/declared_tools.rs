@@ -181,9 +181,46 @@ fn why_not(tool: &str, registry: &Registry, permissions: &Permissions) -> Option
         }),
         None => Some(Forbidden {
             reason: format!("`{tool}` is not among the tools of this run"),
-            hint: "`--core-tools` and `--bare` leave tools out, and an MCP server's are there when it is"
-                .to_owned(),
+            hint: what_brings(tool),
         }),
+    }
+}
+
+/// What would have to be otherwise for a tool to be there.
+fn what_brings(tool: &str) -> String {
+    match tool {
+        "agent" => "`--core-tools`, `tools.core` and `--bare` leave it out where they do not name it, and so does `--max-subagent-depth 1`: a step is an agent of the run".to_owned(),
+        "skill" => "it is there when there is a skill: a `SKILL.md` below `skills` of `$TENON_HOME`, or of `.tenon` in a trusted project".to_owned(),
+        "tool_search" => "it is there when a run has many tools".to_owned(),
+        "web_search" => "tenon has none of its own; tools of MCP servers are written `mcp__server__tool`".to_owned(),
+        _ if tool.starts_with("mcp__") || tool == "read_mcp_resource" => {
+            "it is there when its MCP server is; `tenon mcp list` shows the servers and their tools".to_owned()
+        }
+        _ => "`--core-tools`, `tools.core` and `--bare` leave out what they do not name".to_owned(),
+    }
+}
+
+/// Why no step can have this tool, and what to do instead, where that is known without any run.
+pub(crate) fn never_of_steps(tool: &str) -> Option<(&'static str, &'static str)> {
+    const LEAVE_OUT: &str = "take it out of `tools`";
+    match tool {
+        "todo_write" => {
+            Some(("it is the list of tasks of a single run, and a workflow has its steps", LEAVE_OUT))
+        }
+        "cron_create" | "cron_list" | "cron_delete" => {
+            Some(("schedules belong to a single run, and a step is over with its answer", LEAVE_OUT))
+        }
+        "ask_user_question" => {
+            Some(("nobody sits before a workflow to be asked", "a step with `approve` asks a person"))
+        }
+        "exit_plan_mode" => {
+            Some(("it hands a plan to whoever drives a single run", "a step with `approve` asks a person"))
+        }
+        "structured_output" => Some((
+            "it comes with `--json-schema`, which a workflow has not",
+            "give the agent a `resultSchema`, which brings `submit_result`",
+        )),
+        _ => None,
     }
 }
 

@@ -20,8 +20,16 @@ const CUT_OFF: &str = "The step ended before the call did: it may have done some
 pub struct FlowEmitter {
     run_id: Arc<str>,
     sink: Arc<dyn FlowSink>,
+    hooks: HookEvents,
     /// Numbering and handing over happen under one lock, so that numbers leave in order.
     told: Mutex<Told>,
+}
+
+/// Whether hooks are told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HookEvents {
+    Told,
+    NotTold,
 }
 
 /// What has been told so far.
@@ -43,7 +51,13 @@ impl FlowEmitter {
     pub fn new(run_id: &str, sink: Arc<dyn FlowSink>) -> FlowEmitter {
         let mut told = Told::default();
         told.calls.insert(String::new(), Vec::new());
-        FlowEmitter { run_id: Arc::from(run_id), sink, told: Mutex::new(told) }
+        FlowEmitter { run_id: Arc::from(run_id), sink, hooks: HookEvents::NotTold, told: Mutex::new(told) }
+    }
+
+    /// The same, for whoever wants to hear of hooks as well.
+    #[must_use]
+    pub fn with_hooks(self) -> FlowEmitter {
+        FlowEmitter { hooks: HookEvents::Told, ..self }
     }
 
     /// About the run as a whole.
@@ -100,7 +114,10 @@ impl FlowEmitter {
                 self.close(told, "");
                 told.is_over = true;
             }
-            FlowEventData::AgentTurn(_) | FlowEventData::Output(_) if !told.calls.contains_key(step) => {
+            FlowEventData::Hook(_) if self.hooks == HookEvents::NotTold => return,
+            FlowEventData::AgentTurn(_) | FlowEventData::Output(_) | FlowEventData::Hook(_)
+                if !told.calls.contains_key(step) =>
+            {
                 return;
             }
             FlowEventData::ToolCall(call) => {

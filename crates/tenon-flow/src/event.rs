@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tenon_core::{BoxFut, Timestamp};
 
+use crate::hook_event::HookData;
 use crate::message::{
     AgentIdle, AgentInboxDrain, AgentWake, CoordinatorInboxMessage, CoordinatorNarration,
     CoordinatorSynthesis, MaxWakeCyclesWarning, MessageDropped, MessageSent,
@@ -53,6 +54,8 @@ pub enum FlowEventData {
     StepSuspended(Box<QuestionReport>),
     AgentTurn(AgentTurn),
     ToolCall(Box<ToolCallData>),
+    /// Only where hooks are asked for.
+    Hook(Box<HookData>),
     Output(Output),
     Message(MessageData),
     Error(ErrorData),
@@ -82,6 +85,7 @@ impl FlowEventData {
             FlowEventData::StepSuspended(_) => "step_suspended",
             FlowEventData::AgentTurn(_) => "agent_turn",
             FlowEventData::ToolCall(_) => "tool_call",
+            FlowEventData::Hook(_) => "hook",
             FlowEventData::Output(_) => "output",
             FlowEventData::Message(_) => "message",
             FlowEventData::Error(_) => "error",
@@ -298,6 +302,7 @@ impl Serialize for FlowEvent {
             FlowEventData::StepSuspended(data) => map.serialize_entry("data", data),
             FlowEventData::AgentTurn(data) => map.serialize_entry("data", data),
             FlowEventData::ToolCall(data) => map.serialize_entry("data", data),
+            FlowEventData::Hook(data) => map.serialize_entry("data", data),
             FlowEventData::Output(data) => map.serialize_entry("data", data),
             FlowEventData::Message(data) => map.serialize_entry("data", data),
             FlowEventData::Error(data) => map.serialize_entry("data", data),
@@ -315,8 +320,39 @@ impl Serialize for FlowEvent {
     }
 }
 
-/// The JSON Schema of one line of events.
+/// The JSON Schema of one line of events, as it is published: what a later version adds fits it, too.
 pub fn events_schema() -> Value {
+    let mut schema = exact_events_schema();
+    let mut known = Vec::new();
+    for line in schema["oneOf"].as_array().into_iter().flatten() {
+        known.push(line["properties"]["type"]["const"].clone());
+    }
+    let mut added = line("", &json!({ "type": "object" }));
+    added["description"] = json!("An event of a later version: to be passed over.");
+    added["properties"]["type"] = json!({ "type": "string", "not": { "enum": known } });
+    if let Some(lines) = schema["oneOf"].as_array_mut() {
+        lines.push(added);
+    }
+    allow_more(&mut schema);
+    schema
+}
+
+/// Fields that a schema does not name are no mistake.
+fn allow_more(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if members.get("additionalProperties") == Some(&Value::Bool(false)) {
+                members.shift_remove("additionalProperties");
+            }
+            members.values_mut().for_each(allow_more);
+        }
+        Value::Array(items) => items.iter_mut().for_each(allow_more),
+        _ => {}
+    }
+}
+
+/// The same of this version and no other: what it does not name is a mistake.
+pub fn exact_events_schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let types = [
         ("plan_ready", reference::<PlanReady>(&mut generator)),
@@ -330,6 +366,7 @@ pub fn events_schema() -> Value {
         ("step_suspended", reference::<QuestionReport>(&mut generator)),
         ("agent_turn", reference::<AgentTurn>(&mut generator)),
         ("tool_call", reference::<ToolCallData>(&mut generator)),
+        ("hook", reference::<HookData>(&mut generator)),
         ("output", reference::<Output>(&mut generator)),
         ("message", reference::<MessageData>(&mut generator)),
         ("error", reference::<ErrorData>(&mut generator)),

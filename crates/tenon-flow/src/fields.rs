@@ -152,8 +152,8 @@ pub static AGENT: Object = Object {
             "tools",
             TextList,
             Optional,
-            "every tool of the run",
-            "The only tools it may use; a list never grants more",
+            "every tool of the run but `agent`",
+            "The only tools it may use, of those that the run has",
         ),
         field(
             "disallowedTools",

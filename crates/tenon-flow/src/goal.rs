@@ -99,7 +99,7 @@ pub async fn plan_goal(
         call_id: CALL.to_owned(),
         kind: KIND.to_owned(),
         system: system_prompt(answer, &parts.memory, Some(&words::how_to_plan()), None),
-        prompt: Message::user(words::task(goal, &parts.registry, &template.permissions)),
+        prompt: Message::user(words::task(goal, parts)),
         contract: Some(contract),
         model: Some(model),
         sampling: Sampling::default(),

@@ -33,6 +33,7 @@ mod forget_copies;
 mod goal;
 mod goal_log;
 mod grace;
+mod hook_event;
 mod input_defaults;
 mod interpreter;
 mod isolation;
@@ -110,13 +111,14 @@ pub use emitter::FlowEmitter;
 pub use event::{
     AgentTurn, CallPhase, ErrorData, FlowEvent, FlowEventData, FlowSink, LoopType, MessageData, MessageLevel,
     NoFlowSink, Output, PlanReady, SCHEMA_VERSION, SkipReason, StepProgress, StepSkipped, StepStart,
-    ToolCallData, TurnPhase, WorkflowStart, events_schema,
+    ToolCallData, TurnPhase, WorkflowStart, events_schema, exact_events_schema,
 };
 pub use fields::{Field, MAX_FILE_BYTES, MAX_STEPS, MAX_TEXT_BYTES, Need, OBJECTS, Object, Takes};
 pub use forget_copies::forget_copies;
 pub use goal::{Goal, MAX_REPAIRS, NoPlan, PlannedWorkflow, plan_goal, plan_schema};
 pub use goal_log::{PlanLog, Stage};
 pub use grace::CANCEL_GRACE;
+pub use hook_event::{HookData, HookOutcome, hook_event};
 pub use input_defaults::with_defaults;
 pub use interpreter::includes::{MAX_INCLUDE_DEPTH, as_step, included};
 pub use interpreter::{

@@ -255,6 +255,8 @@ pub enum StepErrorClass {
     Tool,
     RepeatedCall,
     Interrupted,
+    /// stdout could not be written.
+    Output,
     Internal,
     /// A step, a loop or the workflow took longer than its `timeout`.
     Timeout,
@@ -275,7 +277,7 @@ pub enum StepErrorClass {
 }
 
 impl StepErrorClass {
-    pub const ALL: [StepErrorClass; 27] = [
+    pub const ALL: [StepErrorClass; 28] = [
         StepErrorClass::Usage,
         StepErrorClass::Auth,
         StepErrorClass::Input,
@@ -294,6 +296,7 @@ impl StepErrorClass {
         StepErrorClass::Tool,
         StepErrorClass::RepeatedCall,
         StepErrorClass::Interrupted,
+        StepErrorClass::Output,
         StepErrorClass::Internal,
         StepErrorClass::Timeout,
         StepErrorClass::Expression,
@@ -326,6 +329,7 @@ impl StepErrorClass {
             StepErrorClass::Tool => "tool",
             StepErrorClass::RepeatedCall => "repeated_call",
             StepErrorClass::Interrupted => "interrupted",
+            StepErrorClass::Output => "output",
             StepErrorClass::Internal => "internal",
             StepErrorClass::Timeout => "timeout",
             StepErrorClass::Expression => "expression",
@@ -360,6 +364,7 @@ impl From<ErrorClass> for StepErrorClass {
             ErrorClass::Tool => StepErrorClass::Tool,
             ErrorClass::RepeatedCall => StepErrorClass::RepeatedCall,
             ErrorClass::Interrupted(_) => StepErrorClass::Interrupted,
+            ErrorClass::Output => StepErrorClass::Output,
             ErrorClass::Internal => StepErrorClass::Internal,
         }
     }

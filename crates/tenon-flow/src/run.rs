@@ -300,6 +300,8 @@ impl FlowRun {
         let parts = StepParts {
             template,
             registry,
+            // What the caller brings is for the steps.
+            not_for_steps: &[],
             models,
             memory: Vec::new(),
             subagents: None,

@@ -15,7 +15,7 @@ use crate::message_tools::{SEND_MESSAGE, SendMessage};
 use crate::post::{AfterReading, Dropped, Post, Reader};
 use crate::shared_memory::{self, SharedMemory};
 use crate::signal::Signals;
-use crate::tool_aliases::is_denied;
+use crate::tool_aliases::{is_denied, own_name};
 use crate::{
     AgentRequest, LoadedAgent, LoadedWorkflow, NEVER_SUBMITTED, NotRun, Notice, Purpose, StepBody, StepError,
     StepErrorClass, StepKind, StepOutcome, StepOutput, StepStatus, WorkflowStatus,
@@ -49,7 +49,7 @@ impl Shared {
     }
 
     /// Offers the memory and the post to the agent of a step, also to one that lists its tools: those are about the world, these
-    /// about each other. Not to one that wants no tools at all, nor to a judge, nor where nobody else is.
+    /// about each other. Not to one that wants no tools at all, nor to a judge, nor where nobody else is and nobody asks for them.
     /// `told` are the messages that its conversation holds already.
     pub(crate) fn offer(
         &self,
@@ -66,9 +66,10 @@ impl Shared {
         agent.background.mailbox = Some(Arc::new(reader));
         let is_alone = matches!(&*self.flow.steps, [step] if matches!(step.body, StepBody::Agent))
             && self.coordinator.is_none();
-        if is_alone || listed(spec).is_some_and(Vec::is_empty) {
+        if listed(spec).is_some_and(Vec::is_empty) {
             return;
         }
+        let is_listed = |tool: &str| listed(spec).into_iter().flatten().any(|name| own_name(name) == tool);
         let name = request.agent.name.as_deref().unwrap_or(ANONYMOUS);
         let has_coordinator = self.coordinator.is_some();
         let helpers = agent.registry.get(SEND_MESSAGE);
@@ -77,7 +78,8 @@ impl Shared {
         tools.push(Arc::new(send));
         for tool in tools {
             let name = tool.spec().name.clone();
-            let is_unwanted = agent.permissions.removes(&name)
+            let is_unwanted = is_alone && !is_listed(&name)
+                || agent.permissions.removes(&name)
                 || spec.is_some_and(|spec| is_denied(&spec.spec.disallowed_tools, &name, &[]));
             if is_unwanted || name == SEND_MESSAGE && agent.registry.replace(Arc::clone(&tool)) {
                 continue;

@@ -11,6 +11,7 @@ use crate::event::{
     AgentTurn, CallPhase, ErrorData, FlowEventData, LoopType, MessageData, MessageLevel, Output, SkipReason,
     StepProgress, StepSkipped, StepStart, ToolCallData, TurnPhase,
 };
+use crate::hook_event::hook_event;
 use crate::report::{ErrorReport, QuestionReport, StepReport};
 use crate::{JsonText, NotRun, Notice, Role, Segment, Started, StepError, StepKey, StepKind, TriedAgain};
 
@@ -297,6 +298,7 @@ impl StepSink {
                     format!("the conversation was shortened: about {before_tokens} tokens to {after_tokens}");
                 Some(message(MessageLevel::Note, text))
             }
+            EventKind::HookStarted(_) | EventKind::HookEnded(_) => hook_event(&event.kind, parent),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use super::tenon;
 
 static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
     let options = jsonschema::options().should_validate_formats(true);
-    options.build(&tenon_flow::events_schema()).expect("a schema")
+    options.build(&tenon_flow::exact_events_schema()).expect("a schema")
 });
 
 /// The events of a run, each valid and in its place.
@@ -197,4 +197,84 @@ fn the_schema_is_printed() {
     let run = tenon().args(["schema", "print", "flow-events"]).run();
     assert_eq!(run.assert_code(0).json(), tenon_flow::events_schema());
     tenon().args(["schema", "print", "flow-events", "--input"]).run().assert_code(2);
+}
+
+/// What hooks do is told to whoever asks for it, from the first to the last step, and to nobody else.
+#[test]
+fn hooks_are_told_when_asked_for() {
+    let hook = |name: &str, command: &str| json!([{"hooks": [{"type": "command", "command": command, "name": name, "statusMessage": "looking"}]}]);
+    let settings = json!({"hooks": {
+        "SessionStart": hook("greet", "true"),
+        "PreToolUse": hook("guard", "echo no >&2; exit 2"),
+        "SubagentStop": hook("after", "exit 3"),
+        "SessionEnd": hook("leave", "true"),
+    }})
+    .to_string();
+    let script = || [at("Do a.").call("c1", "glob", json!({"pattern": "*"})), at("Do a.").text("Done.")];
+    let document = "name: n\nsteps:\n  - { id: a, instructions: Do a. }\n";
+    let server = Server::start(script());
+    let run = flow(&server, document)
+        .args(["-o", "stream-json", "--include-hook-events", "--settings", &settings])
+        .run();
+    run.assert_code(0);
+    let told: Vec<Value> = events(&run).into_iter().filter(|event| event["type"] == "hook").collect();
+    let short = |event: &Value| {
+        let data = &event["data"];
+        json!([
+            event["step_id"],
+            data["phase"],
+            data["event"],
+            data["name"],
+            data["outcome"],
+            data["exit_code"]
+        ])
+    };
+    let wanted = json!([
+        [null, "start", "SessionStart", "greet", null, null],
+        [null, "end", "SessionStart", "greet", "success", 0],
+        ["a", "start", "PreToolUse", "guard", null, null],
+        ["a", "end", "PreToolUse", "guard", "blocked", 2],
+        ["a", "start", "SubagentStop", "after", null, null],
+        ["a", "end", "SubagentStop", "after", "error", 3],
+    ]);
+    assert_eq!(Value::from_iter(told.iter().map(short)), wanted, "{run}");
+    for pair in told.chunks(2) {
+        assert_eq!(pair[0]["data"]["hook_id"], pair[1]["data"]["hook_id"]);
+        assert_eq!(pair[0]["data"]["status_message"], "looking");
+    }
+    assert_eq!(told[3]["data"]["stderr"], "no\n");
+    let server = Server::start(script());
+    let run = flow(&server, document).args(["-o", "stream-json", "--settings", &settings]).run();
+    run.assert_code(0);
+    assert!(events(&run).iter().all(|event| event["type"] != "hook"), "{run}");
+    let flags = ["-o", "stream-json", "--include-hook-events"];
+    tenon().args(["flow", "resume", "r1"]).args(flags).run().assert_code(42);
+}
+
+/// Whoever checks lines by the published schema is not broken by what a later version adds.
+#[test]
+fn the_published_schema_lets_more_through() {
+    let published = jsonschema::validator_for(&tenon_flow::events_schema()).unwrap();
+    let server = Server::start([at("Do a.").text("Done.")]);
+    let run = flow(&server, "name: n\nsteps:\n  - { id: a, instructions: Do a. }\n")
+        .args(["-o", "stream-json"])
+        .run();
+    for line in events(&run) {
+        assert!(published.is_valid(&line), "{line}");
+        let mut more = line.clone();
+        more["later"] = json!(1);
+        more["data"]["later"] = json!({"a": 1});
+        assert!(published.is_valid(&more) && !SCHEMA.is_valid(&more), "{more}");
+        let mut other = line.clone();
+        other["type"] = json!("of_a_later_version");
+        assert!(published.is_valid(&other) && !SCHEMA.is_valid(&other), "{other}");
+        // What is there already stays what it is.
+        let mut wrong = line.clone();
+        wrong["seq"] = json!("one");
+        assert!(!published.is_valid(&wrong), "{wrong}");
+    }
+    let end = run.last_json();
+    let mut wrong = end.clone();
+    wrong["data"]["status"] = json!(7);
+    assert!(published.is_valid(&end) && !published.is_valid(&wrong));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenon_testkit::{Gate, Reply, Run, Server, Signal, Tenon, json, reply};
 
 use super::flow_run::{at, flow};
-use super::pipes::command;
+use super::pipes::{command, interrupt};
 use super::tenon;
 
 /// Ends a hang; nothing here takes long.
@@ -135,6 +135,14 @@ fn mistakes_on_the_command_line() {
         (
             &["flow.yaml", "--include-partial-messages"],
             "`--include-partial-messages` needs `--output-format stream-json`",
+        ),
+        (
+            &["flow.yaml", "--include-hook-events", "-o", "json"],
+            "`--include-hook-events` needs `--output-format stream-json`",
+        ),
+        (
+            &["flow.yaml", "--permission-prompt-tool", "stdio"],
+            "`tenon flow run` does not take `--permission-prompt-tool stdio`",
         ),
         (
             &["flow.yaml", "--yolo", "--approval-mode", "plan"],
@@ -302,6 +310,118 @@ fn a_full_disk_behind_stdout_is_said() {
             "--no-journal",
         ])
         .run();
-    assert!(run.assert_code(1).stderr.contains("error[internal]: stdout could not be written"), "{run}");
+    assert!(run.assert_code(1).stderr.contains("error[output]: stdout could not be written"), "{run}");
     assert_eq!(std::fs::read_to_string(full).unwrap(), "");
+}
+
+/// What is wrong with a flag is told on stderr alone, whatever the format and the command: there is no run that could have a result.
+#[test]
+fn values_that_no_flag_can_have_leave_stdout_alone() {
+    let table: &[&[&str]] = &[
+        &["--max-wall-time", "0"],
+        &["--max-wall-time", "soon"],
+        &["--max-schema-retries", "-2"],
+        &["--max-tool-calls", "-5"],
+        &["--max-subagent-depth", "0"],
+        &["--max-subagent-depth", "101"],
+        &["--max-budget-usd", "nan"],
+        &["--max-budget-usd", "-2"],
+        &["--approval-mode", "foo"],
+        &["--max-concurrency", "0"],
+        &["--permission-prompts", "foo"],
+        &["--permission-prompt-tool", "foo"],
+        &["--proxy", "::"],
+        &["--effort", "foo"],
+        &["--thinking", "foo"],
+        &["--promote-after", "0"],
+        &["--sandbox=foo"],
+        &["--fallback-model", "a,b,c,d"],
+        &["--insecure"],
+        &["--nonsense"],
+    ];
+    for flags in table {
+        for format in ["text", "json", "stream-json"] {
+            for command in [&["flow", "run", "flow.yaml"][..], &["flow", "resume", "r1"], &["goal", "go"]] {
+                let run =
+                    tenon().file("flow.yaml", ONE).args(command).args(["-o", format]).args(*flags).run();
+                assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{command:?} {flags:?}: {run}");
+                assert!(run.stderr.starts_with("error[usage]: "), "{run}");
+            }
+        }
+    }
+}
+
+/// First what went wrong, once, then how the result is had all the same, in the format that was asked for.
+#[test]
+fn stdout_that_cannot_be_written_is_told_once_and_first() {
+    for format in ["text", "json", "stream-json"] {
+        let server = Server::start([at("Do a.").text("a")]);
+        let tenon = tenon().file("flow.yaml", ONE);
+        let script = "ulimit -f 0; exec \"$@\" > out";
+        let run = Tenon::new("bash")
+            .cwd(tenon.workspace())
+            .server(&server)
+            .args(["-c", script, "bash", env!("CARGO_BIN_EXE_tenon")])
+            .args(["flow", "run", "flow.yaml", "-q", "--no-journal", "-o", format])
+            .run();
+        let told = run.assert_code(1).stderr.matches("error[output]: stdout could not be written: ").count();
+        assert_eq!((told, run.stderr.contains("error[internal]")), (1, false), "{format}: {run}");
+    }
+}
+
+/// After an interrupt there is an end, and the line that goes on, also where nobody reads.
+#[test]
+fn an_interrupted_workflow_does_not_wait_for_a_reader_that_does_not_read() {
+    for (format, hint) in [
+        ("json", "hint: the run completed, and its result was not read; to have it again:\n"),
+        ("stream-json", "hint: the run completed, and its result was not read; to have it again:\n"),
+    ] {
+        let server = Server::start([at("Do a.").text(&"x".repeat(1 << 20))]);
+        let tenon = tenon().file("flow.yaml", ONE);
+        let (_unread, writer) = std::io::pipe().unwrap();
+        let mut child = command(&tenon, &server)
+            .args(["flow", "run", "flow.yaml", "-m", "test-model", "--run-id", "r1", "-o", format])
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("step a: completed") {
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
+        }
+        interrupt(&child);
+        stderr.read_to_string(&mut said).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+        let lost = "error[output]: what was left for stdout is lost: nobody read it for 5 s\n";
+        let last = format!("  tenon flow resume r1 --output-format {format}\n");
+        assert!(said.ends_with(&format!("{lost}{hint}{last}")), "{format}: {said}");
+    }
+}
+
+/// Who is asked for permission has to be there.
+#[test]
+fn a_permission_tool_of_no_server_is_refused() {
+    let server = Server::start([]);
+    let run = flow(&server, ONE).args(["--permission-prompt-tool", "mcp__x__y", "-q", "-o", "json"]).run();
+    assert_eq!(run.assert_code(52).json()["error"]["class"], "config", "{run}");
+    assert!(run.stderr.contains("there is no MCP server that it could be of"), "{run}");
+    assert!(server.requests().is_empty());
+}
+
+/// The help says what is so here, not what is so of a single run.
+#[test]
+fn the_help_of_workflows_is_about_workflows() {
+    for command in ["run", "resume"] {
+        let help = tenon().args(["flow", command, "--help"]).run().assert_code(0).stdout.clone();
+        for wrong in ["stdio", "first line of a stream"] {
+            assert!(!help.contains(wrong), "{command}: {wrong} in {help}");
+        }
+        for right in ["--include-hook-events", "--channel <NAME>", "--permission-prompt-tool <TOOL>"] {
+            assert!(help.contains(right), "{command}: no {right} in {help}");
+        }
+    }
+    let help = tenon().args(["flow", "approve", "--help"]).run().assert_code(0).stdout.clone();
+    assert!(help.contains("-r, --resume ") && !help.contains("ID|TITLE"), "{help}");
+    assert!(!help.contains("resume-session"), "{help}");
 }

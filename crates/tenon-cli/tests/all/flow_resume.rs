@@ -586,7 +586,7 @@ fn a_result_that_was_not_written_is_had_again() {
         .run();
     run.assert_code(1);
     assert!(
-        run.stderr.contains("hint: the run completed; to have its result again:\n  tenon flow resume r1\n"),
+        run.stderr.contains("hint: the run completed, and its result was not read; to have it again:\n  tenon flow resume r1\n"),
         "{run}"
     );
     assert_eq!(place.clone().args(["flow", "resume", "r1"]).run().assert_code(0).stdout, "A.\n");

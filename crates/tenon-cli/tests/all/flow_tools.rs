@@ -3,6 +3,7 @@
 use tenon_testkit::{Server, json, reply};
 
 use super::flow_run::{at, flow, step};
+use super::tenon;
 
 fn with_tools(lists: &str) -> String {
     format!(
@@ -167,4 +168,101 @@ fn agents_that_ask_for_helpers_get_them() {
     let run = flow(&server, &with_tools("tools: [read, agent]")).run();
     assert_eq!(run.assert_code(0).stdout, "done\n");
     assert_eq!(server.request(2).tool_result("c"), "Helped.");
+}
+
+/// A name that no step can have is a mistake in the document, under whatever name, and told with the reason.
+#[test]
+fn tools_that_no_step_can_have_are_told_at_load() {
+    let table = [
+        ("todo_write", "it is the list of tasks of a single run, and a workflow has its steps"),
+        ("TodoWrite", "it is the list of tasks of a single run, and a workflow has its steps"),
+        ("cron_create", "schedules belong to a single run, and a step is over with its answer"),
+        ("cron_list", "schedules belong to a single run, and a step is over with its answer"),
+        ("CronDelete", "schedules belong to a single run, and a step is over with its answer"),
+        ("ask_user_question", "nobody sits before a workflow to be asked"),
+        ("exit_plan_mode", "it hands a plan to whoever drives a single run"),
+        ("structured_output", "it comes with `--json-schema`, which a workflow has not"),
+    ];
+    for (name, why) in table {
+        let document = with_tools(&format!("tools: [agent, {name}]"));
+        let check = ["flow", "validate", "flow.yaml", "--format", "json"];
+        let run = tenon().file("flow.yaml", &document).args(check).run();
+        let found = run.assert_code(52).json()["diagnostics"].clone();
+        assert_eq!(found.as_array().unwrap().len(), 1, "{name}: {run}");
+        assert_eq!(
+            (&found[0]["code"], &found[0]["message"]),
+            (&json!("unknown_tool"), &json!(format!("no step can have the tool `{name}`: {why}")))
+        );
+        // To be without it is no mistake.
+        let document = with_tools(&format!("disallowedTools: [{name}]"));
+        tenon().file("flow.yaml", &document).args(check).run().assert_code(0);
+    }
+    let document = with_tools("tools: [submit_result]");
+    let run = tenon().file("flow.yaml", &document).args(["flow", "validate", "flow.yaml"]).run();
+    let warning = "`submit_result` is there with a `resultSchema`, and this agent has none";
+    assert!(run.assert_code(0).stdout.contains(warning), "{run}");
+}
+
+/// What a run may have and this one has not is told before the first request, with what would bring it.
+#[test]
+fn a_tool_that_this_run_has_not_is_told_with_what_would_bring_it() {
+    let left_out = "`--core-tools`, `tools.core` and `--bare` leave out what they do not name";
+    let agents = "`--core-tools`, `tools.core` and `--bare` leave it out where they do not name it, and so does `--max-subagent-depth 1`: a step is an agent of the run";
+    let table: &[(&str, &[&str], &str)] = &[
+        (
+            "skill",
+            &[],
+            "it is there when there is a skill: a `SKILL.md` below `skills` of `$TENON_HOME`, or of `.tenon` in a trusted project",
+        ),
+        ("tool_search", &[], "it is there when a run has many tools"),
+        (
+            "web_search",
+            &[],
+            "tenon has none of its own; tools of MCP servers are written `mcp__server__tool`",
+        ),
+        (
+            "mcp__x__y",
+            &[],
+            "it is there when its MCP server is; `tenon mcp list` shows the servers and their tools",
+        ),
+        ("glob", &["--core-tools", "read_file"], left_out),
+        ("agent", &["--core-tools", "read_file"], agents),
+        ("agent", &["--max-subagent-depth", "1"], agents),
+    ];
+    for (name, flags, hint) in table {
+        let server = Server::start([]);
+        let run =
+            flow(&server, &with_tools(&format!("tools: [{name}]"))).args(*flags).args(["-o", "json"]).run();
+        let message =
+            format!("the step `s` lists the tool `{name}`, and `{name}` is not among the tools of this run");
+        let error = json!({"class": "input", "message": message, "hint": hint});
+        assert_eq!(run.assert_code(42).json()["error"], error, "{run}");
+        assert!(server.requests().is_empty());
+    }
+}
+
+/// `agent` is for steps that list it, and the run has to have it.
+#[test]
+fn a_step_has_agents_where_it_lists_them() {
+    let table: &[(&str, &[&str], bool)] = &[
+        ("maxTurns: 5", &[], false),
+        ("maxTurns: 5", &["--core-tools", "agent,read_file"], false),
+        ("tools: [agent]", &[], true),
+        ("tools: [Task]", &["--core-tools", "agent,read_file"], true),
+        ("tools: [agent], disallowedTools: [agent]", &[], false),
+    ];
+    for (lists, flags, has_agents) in table {
+        let server = Server::start([at("Go.").text("done")]);
+        flow(&server, &with_tools(lists)).args(*flags).run().assert_code(0);
+        let request = server.request(0);
+        assert_eq!(request.tool_names().contains(&"agent"), *has_agents, "{lists} {flags:?}");
+    }
+}
+
+/// A single step has nobody to talk to, and gets what it asks for by name.
+#[test]
+fn what_agents_share_is_there_for_a_single_step_that_lists_it() {
+    let server = Server::start([at("Go.").text("done")]);
+    flow(&server, &with_tools("tools: [read_file, shared_memory_write]")).run().assert_code(0);
+    assert_eq!(server.request(0).tool_names(), ["read_file", "shared_memory_write"]);
 }

@@ -145,8 +145,7 @@ fn a_full_disk_is_a_failure_with_a_sentence() {
         let run = in_shell("exec \"$@\" > /dev/full", &server, &["-o", format]);
         run.assert_code(1);
         assert_eq!(
-            run.stderr,
-            "error[internal]: stdout could not be written: No space left on device (os error 28)\n",
+            run.stderr, "error[output]: stdout could not be written: No space left on device (os error 28)\n",
             "{format}"
         );
     }
@@ -163,7 +162,7 @@ fn a_full_disk_is_a_failure_with_a_sentence() {
             .run();
         run.assert_code(1);
         assert!(
-            run.stderr.contains("error[internal]: stdout could not be written: No space left on device"),
+            run.stderr.contains("error[output]: stdout could not be written: No space left on device"),
             "{run}"
         );
     }
@@ -260,4 +259,35 @@ fn a_killed_run_leaves_no_half_result_file() {
             );
         }
     }
+}
+
+/// Whoever reads may take its time, until somebody wants the run to end.
+#[test]
+fn an_interrupted_run_does_not_wait_for_a_reader_that_does_not_read() {
+    let server = Server::start([reply().text(&"x".repeat(1 << 20))]);
+    let tenon = tenon();
+    let (_unread, writer) = std::io::pipe().unwrap();
+    let mut child = command(&tenon, &server)
+        .args(["-m", "test-model", "-p", "go", "-o", "json", "--verbose"])
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("turn 1:") {
+        assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    interrupt(&child);
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert!(
+        said.ends_with("error[output]: what was left for stdout is lost: nobody read it for 5 s\n"),
+        "{said}"
+    );
+}
+
+pub fn interrupt(child: &std::process::Child) {
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tenon_contract::Violation;
 use tenon_tools::{Permissions, Registry};
 
+use crate::declared_tools::never_of_steps;
 use crate::document::{Place, Places, Workflow};
 use crate::parse::{self, Parsed, join};
 use crate::references::MARK;
@@ -33,7 +34,7 @@ impl Checks {
             return Err(named);
         }
         let mut options = LoadOptions::default();
-        options.tools.extend(self.registry.names());
+        options.tools.extend(self.registry.names().into_iter().filter(|name| never_of_steps(name).is_none()));
         let workflow = load_text(&text, file, &self.folder, &options).map_err(|error| {
             let found = error.into_diagnostics();
             found

@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use tenon_agent::OF_THE_RUN;
-use tenon_tools::{Permissions, Registry};
-
 use super::Goal;
+use crate::StepParts;
 use crate::fields::MAX_TEXT_BYTES;
 
 /// Servers may bring hundreds of tools; a plan names a few.
@@ -57,14 +55,14 @@ pub(super) fn how_to_plan() -> String {
     HOW_TO_PLAN.replace("{bytes}", &MAX_TEXT_BYTES.to_string()).replace("{example}", EXAMPLE)
 }
 
-pub(super) fn task(goal: Goal<'_>, registry: &Registry, permissions: &Permissions) -> String {
+pub(super) fn task(goal: Goal<'_>, parts: &StepParts) -> String {
     let mut text = format!("## Goal\n{}\n", goal.text.trim());
     if let Some(context) = goal.context {
         let _ =
             write!(text, "\n## Context\nEvery step will be given this as well.\n\n{}\n", context.trim_end());
     }
     text.push_str("\n## Tools\n");
-    let tools = usable(registry, permissions);
+    let tools = usable(parts);
     match tools.is_empty() {
         true => text.push_str("There are none: the agents can only think and write.\n"),
         false => tools.iter().for_each(|(name, about)| {
@@ -75,14 +73,16 @@ pub(super) fn task(goal: Goal<'_>, registry: &Registry, permissions: &Permission
 }
 
 /// Tools that a step may have and the present mode allows, with what they are for.
-fn usable(registry: &Registry, permissions: &Permissions) -> Vec<(String, String)> {
+fn usable(parts: &StepParts) -> Vec<(String, String)> {
+    let StepParts { registry, template, .. } = parts;
     let mut names = registry.names();
-    names.retain(|name| !OF_THE_RUN.contains(&name.as_str()));
+    names.retain(|name| !parts.not_for_steps.contains(&name.as_str()));
     names
         .into_iter()
         .filter_map(|name| {
             let tool = registry.get(&name)?;
-            permissions
+            template
+                .permissions
                 .forbids(tool.spec())
                 .is_none()
                 .then(|| (name, first_sentence(&tool.spec().description)))

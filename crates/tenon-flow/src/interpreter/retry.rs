@@ -99,6 +99,7 @@ fn manner(class: StepErrorClass, retryable: Option<bool>) -> Manner {
         | StepErrorClass::Include
         | StepErrorClass::Isolation
         | StepErrorClass::Denied
+        | StepErrorClass::Output
         | StepErrorClass::Journal => Manner::Never,
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tenon_contract::{Schema, SchemaError};
+use tenon_contract::{SUBMIT_RESULT, Schema, SchemaError};
 
 use super::expressions::{Around, Seen};
 use super::included::IncludedBy;
@@ -14,7 +14,7 @@ use super::steps::known_steps;
 use super::written::Texts;
 use super::{LoadedAgent, LoadedStep, LoadedWorkflow, Loader, hash};
 use crate::cel::{Expression, Known, Standing, Stands, Wanted};
-use crate::declared_tools::STEP_TOOLS;
+use crate::declared_tools::{STEP_TOOLS, never_of_steps};
 use crate::diagnostic::{Code, Problems, Severity, Source, nearest, quoted};
 use crate::document::{AgentSpec, Places, Step, ToolChoice, Workflow};
 use crate::not_text::NotText;
@@ -201,10 +201,26 @@ impl Check<'_> {
         let lists = [("tools", allowed), ("disallowedTools", agent.disallowed_tools.as_slice())];
         for (field, names) in lists {
             for (index, name) in names.iter().enumerate() {
+                let is_own = loader.options.tools.contains(name);
                 let is_known = name.starts_with(SERVER_TOOL)
                     || STEP_TOOLS.contains(&name.as_str())
-                    || loader.options.tools.contains(name)
+                    || is_own
                     || tenon_tools::known_tool_names().any(|known| known == own_name(name));
+                let place = || self.places.of(&format!("{pointer}/{field}/{index}"));
+                if let (Some((why, hint)), "tools", false) = (never_of_steps(own_name(name)), field, is_own) {
+                    let message = format!("no step can have the tool `{}`: {why}", quoted(name));
+                    self.problems.error(Code::UnknownTool, place(), message, hint);
+                    continue;
+                }
+                if (own_name(name), field) == (SUBMIT_RESULT, "tools") && agent.result_schema.is_none() {
+                    let message = "`submit_result` is there with a `resultSchema`, and this agent has none";
+                    self.problems.warning(
+                        Code::UnknownTool,
+                        place(),
+                        message,
+                        "take it out of `tools`, or say what a result has to be",
+                    );
+                }
                 if is_known {
                     continue;
                 }
@@ -216,9 +232,8 @@ impl Check<'_> {
                     (_, Some(meant)) => format!("did you mean `{meant}`?"),
                     (_, None) => "tools of MCP servers are written `mcp__server__tool`".to_owned(),
                 };
-                let place = self.places.of(&format!("{pointer}/{field}/{index}"));
                 let message = format!("there is no tool `{}`", quoted(name));
-                self.problems.error(Code::UnknownTool, place, message, hint);
+                self.problems.error(Code::UnknownTool, place(), message, hint);
             }
         }
     }

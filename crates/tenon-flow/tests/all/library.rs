@@ -339,3 +339,17 @@ fn a_step_whose_tool_never_ends_keeps_what_it_said_used_and_submitted() {
     assert_eq!(outcome.step("test").unwrap().result.as_ref().unwrap().to_value(), json!({"passed": true}));
     assert_eq!(outcome.spent.usage, usage);
 }
+
+/// What a caller brings is for the steps, whatever it is called.
+#[test]
+fn a_tool_of_the_caller_may_be_called_like_one_of_single_runs() {
+    let (own, count) = noting("todo_write", ToolKind::Read);
+    let tools = vec![own];
+    let document = "name: n\nagents: { a: { description: d, tools: [todo_write] } }\nsteps: [{ id: s, agent: a, instructions: Go. }]\n";
+    let model = Model::new(|request| match request.messages.len() {
+        1 => call("a", "todo_write", &json!({})),
+        _ => text("done"),
+    });
+    let outcome = run(FlowRun::new(loaded(document, &tools), model, "m").tools(tools).run()).unwrap();
+    assert_eq!((outcome.status, *count.lock().unwrap()), (WorkflowStatus::Completed, 1));
+}

@@ -280,6 +280,6 @@ fn error_type(class: ErrorClass) -> &'static str {
         ErrorClass::Network | ErrorClass::Protocol => "ApiError",
         ErrorClass::Refused | ErrorClass::Truncated => "InvalidStreamError",
         ErrorClass::RepeatedCall => "LoopDetectedError",
-        ErrorClass::Tool | ErrorClass::Internal => "Error",
+        ErrorClass::Tool | ErrorClass::Output | ErrorClass::Internal => "Error",
     }
 }

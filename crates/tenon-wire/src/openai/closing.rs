@@ -108,6 +108,7 @@ fn error_type(class: ErrorClass) -> &'static str {
         | ErrorClass::Tool
         | ErrorClass::RepeatedCall
         | ErrorClass::Interrupted(_)
+        | ErrorClass::Output
         | ErrorClass::Internal => "api_error",
     }
 }

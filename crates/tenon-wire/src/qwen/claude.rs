@@ -321,6 +321,7 @@ fn terminal_reason(class: ErrorClass, in_flight: InFlight) -> &'static str {
         | ErrorClass::Refused
         | ErrorClass::Truncated
         | ErrorClass::Tool
+        | ErrorClass::Output
         | ErrorClass::Internal => "model_error",
         ErrorClass::Usage | ErrorClass::Input | ErrorClass::Config | ErrorClass::Sandbox => {
             "turn_setup_failed"

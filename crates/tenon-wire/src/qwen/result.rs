@@ -73,6 +73,7 @@ fn subtype(class: ErrorClass) -> Subtype {
         | ErrorClass::Tool
         | ErrorClass::RepeatedCall
         | ErrorClass::Interrupted(_)
+        | ErrorClass::Output
         | ErrorClass::Internal => Subtype::ErrorDuringExecution,
     }
 }
