@@ -376,7 +376,7 @@ fn an_interrupted_workflow_does_not_wait_for_a_reader_that_does_not_read() {
         ("json", "hint: the run completed, and its result was not read; to have it again:\n"),
         ("stream-json", "hint: the run completed, and its result was not read; to have it again:\n"),
     ] {
-        let server = Server::start([at("Do a.").text(&"x".repeat(1 << 20))]);
+        let server = Server::start([at("Do a.").text("x".repeat(1 << 20))]);
         let tenon = tenon().file("flow.yaml", ONE);
         let (_unread, writer) = std::io::pipe().unwrap();
         let mut child = command(&tenon, &server)

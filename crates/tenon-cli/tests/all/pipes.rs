@@ -264,7 +264,7 @@ fn a_killed_run_leaves_no_half_result_file() {
 /// Whoever reads may take its time, until somebody wants the run to end.
 #[test]
 fn an_interrupted_run_does_not_wait_for_a_reader_that_does_not_read() {
-    let server = Server::start([reply().text(&"x".repeat(1 << 20))]);
+    let server = Server::start([reply().text("x".repeat(1 << 20))]);
     let tenon = tenon();
     let (_unread, writer) = std::io::pipe().unwrap();
     let mut child = command(&tenon, &server)
