@@ -129,8 +129,8 @@ async fn run_flow(mut asked: Asked, reporter: Reporter) -> u8 {
     };
     let written = stdout.finish(&signalled).await;
     progress.finish(ended.outcome.as_ref());
-    last_words::none();
     tell_unwritten(&written, ended.failure.as_ref());
+    last_words::none();
     ended.hint(&run_id, &written);
     let code = exit_code_of_flow(ended.status, ended.failure.as_ref(), &written);
     telemetry.finish(reporter).await;

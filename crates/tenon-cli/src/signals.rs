@@ -39,8 +39,9 @@ pub fn listen(stop: Stop) -> Cancel {
                     _ = hang_up.recv() => (Signal::Term, "SIGHUP"),
                 };
                 if is_signalled {
-                    tenon_tools::kill_running_commands();
+                    // First: a run that waited for a command goes on to its own last words when the command is gone.
                     last_words::say();
+                    tenon_tools::kill_running_commands();
                     exit_now(exit_code(ErrorClass::Interrupted(signal)));
                 }
                 is_signalled = true;

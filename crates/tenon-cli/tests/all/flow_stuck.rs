@@ -144,11 +144,16 @@ fn an_accepted_result_is_not_lost_to_a_command_beside_it() {
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> String {
+    let (worked, said) = git_said(folder, arguments);
+    assert!(worked, "{arguments:?}: {said}");
+    said
+}
+
+fn git_said(folder: &Path, arguments: &[&str]) -> (bool, String) {
     let mut command = std::process::Command::new("git");
     command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
     let output = command.current_dir(folder).env("HOME", folder).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    (output.status.success(), String::from_utf8(output.stdout).unwrap())
 }
 
 /// What an isolated step wrote is on its branch, and its copy is gone.
@@ -167,7 +172,8 @@ fn an_isolated_step_keeps_its_files() {
             git(tenon.workspace(), arguments);
         }
         let mut running = tenon.spawn();
-        let copies = || git(tenon.workspace(), &["worktree", "list", "--porcelain"]);
+        // One that is being made is none that can be listed.
+        let copies = || git_said(tenon.workspace(), &["worktree", "list", "--porcelain"]).1;
         until("the command has begun", || {
             let copies = copies();
             let mut paths = copies.lines().filter_map(|line| line.strip_prefix("worktree "));
