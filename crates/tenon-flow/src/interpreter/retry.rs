@@ -6,7 +6,7 @@
 //! | `protocol` | the same where the server failed, as with a status 500; at once where it answered something that is no answer |
 //! | `tool`, `turns`, `contract`, `truncated`, `repeated_call`, `internal` | at once |
 //! | `auth`, `input`, `config`, `usage`, `sandbox`, `schema_retries`, `refused`, `budget`, `interrupted` | no |
-//! | `timeout`, `expression`, `loop_exhausted`, `items`, `include`, `isolation`, `denied`, `journal` | no |
+//! | `timeout`, `expression`, `loop_exhausted`, `items`, `include`, `isolation`, `denied`, `output`, `journal` | no |
 //!
 //! Whoever failed may know better than its class: an error that says that it is not worth repeating is not repeated. So is
 //! one of a step that has had `retries` of its own, however many loops and includes are around it: attempts do not multiply.
