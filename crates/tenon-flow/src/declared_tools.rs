@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tenon_contract::SUBMIT_RESULT;
 use tenon_tools::{Forbidden, Permissions, Registry};
 
 use crate::isolation::Isolation;
@@ -25,6 +26,13 @@ pub struct UnusableTool {
     pub hint: String,
 }
 
+impl UnusableTool {
+    /// A result is handed in whether or not the tool for that is listed.
+    fn wants(&self) -> &'static str {
+        if self.tool == SUBMIT_RESULT { "hands in its result by" } else { "lists" }
+    }
+}
+
 /// In the order of the steps; each agent of a step once, and each document once.
 pub fn unusable_tools(
     flow: &LoadedWorkflow,
@@ -34,10 +42,15 @@ pub fn unusable_tools(
     let mut found = Vec::new();
     let of_run = registry.names();
     in_steps(&flow.steps, "", &mut Entered::default(), &mut |step, agent| {
+        if agent.spec.result_schema.is_some() && permissions.removes(SUBMIT_RESULT) {
+            let Forbidden { reason, hint } = denied(SUBMIT_RESULT);
+            let (step, agent, tool) = (step.to_owned(), agent.name.clone(), SUBMIT_RESULT.to_owned());
+            found.push(UnusableTool { step, agent, tool, reason, hint });
+        }
         let ToolChoice::Only(names) = &agent.spec.tools else { return };
         let unwanted = |name: &str| is_denied(&agent.spec.disallowed_tools, meant(name, &of_run), &of_run);
-        // What agents of a workflow have in common is there whatever the run has.
-        let is_shared = |name: &str| SHARED_TOOLS.contains(&name);
+        // What agents of a workflow have in common is there whatever the run has, and the last one comes with a schema.
+        let is_shared = |name: &str| SHARED_TOOLS.contains(&name) || name == SUBMIT_RESULT;
         for tool in names.iter().filter(|name| !unwanted(name) && !is_shared(name)) {
             if let Some(Forbidden { reason, hint }) = why_not(meant(tool, &of_run), registry, permissions) {
                 let (step, agent) = (step.to_owned(), agent.name.clone());
@@ -63,11 +76,16 @@ pub fn tool_refusal(unusable: &[UnusableTool]) -> Option<ToolRefusal> {
     for one in unusable {
         match sentences.last_mut() {
             Some((step, sentence)) if *step == one.step => {
-                sentence.push_str(&format!("; it also lists `{}`, and {}", one.tool, one.reason));
+                sentence.push_str(&format!("; it also {} `{}`, and {}", one.wants(), one.tool, one.reason));
             }
             _ => {
-                let sentence =
-                    format!("the step `{}` lists the tool `{}`, and {}", one.step, one.tool, one.reason);
+                let sentence = format!(
+                    "the step `{}` {} the tool `{}`, and {}",
+                    one.step,
+                    one.wants(),
+                    one.tool,
+                    one.reason
+                );
                 sentences.push((&one.step, sentence));
             }
         }
@@ -175,14 +193,18 @@ fn in_steps(
 fn why_not(tool: &str, registry: &Registry, permissions: &Permissions) -> Option<Forbidden> {
     match registry.get(tool) {
         Some(found) => permissions.forbids(found.spec()),
-        None if permissions.removes(tool) => Some(Forbidden {
-            reason: format!("`{tool}` is denied by a rule"),
-            hint: format!("take `{tool}` out of `--exclude-tools` or `permissions.deny`"),
-        }),
+        None if permissions.removes(tool) => Some(denied(tool)),
         None => Some(Forbidden {
             reason: format!("`{tool}` is not among the tools of this run"),
             hint: what_brings(tool),
         }),
+    }
+}
+
+fn denied(tool: &str) -> Forbidden {
+    Forbidden {
+        reason: format!("`{tool}` is denied by a rule"),
+        hint: format!("take `{tool}` out of `--exclude-tools` or `permissions.deny`"),
     }
 }
 

@@ -317,10 +317,13 @@ pub(crate) fn quoted(text: &str) -> String {
 pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     /// Below this likeness a suggestion is noise.
     const LIKELY: f64 = 0.6;
+    /// Comparing names takes time, and so many come only from programs.
+    const COMPARED: usize = 300;
     let likeness = |left: &str, right: &str| strsim::normalized_damerau_levenshtein(left, right);
     let lower = name.to_lowercase();
     known
         .into_iter()
+        .take(COMPARED)
         .map(|candidate| (likeness(&lower, &candidate.to_lowercase()), candidate))
         .filter(|(score, _)| *score >= LIKELY)
         .max_by(|left, right| {
@@ -342,13 +345,11 @@ pub(crate) fn meant<'k>(name: &str, known: impl IntoIterator<Item = &'k str>, no
     if let Some(meant) = nearest(name, known.iter().copied()) {
         return format!("did you mean `{}`?", quoted(meant));
     }
-    let names: Vec<String> = known.into_iter().map(|name| format!("`{}`", quoted(name))).collect();
-    match names.len() {
+    let names: Vec<String> = known.iter().take(SHOWN).map(|name| format!("`{}`", quoted(name))).collect();
+    match known.len() {
         0 => none.to_owned(),
         1 => format!("there is only {}", names[0]),
-        count if count > SHOWN => {
-            format!("there are {} and {} more", names[..SHOWN].join(", "), count - SHOWN)
-        }
+        count if count > SHOWN => format!("there are {} and {} more", names.join(", "), count - SHOWN),
         _ => format!("there are {}", names.join(", ")),
     }
 }

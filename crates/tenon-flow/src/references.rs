@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::fields::MAX_FILE_BYTES;
 use crate::not_text::{self, NotText};
 use crate::pinned::Files;
+use crate::unicode;
 
 /// A file that names a file that names a file.
 const MAX_CHAIN: usize = 20;
@@ -39,7 +40,8 @@ pub(crate) fn resolve(files: &Files, folder: &Path, text: &str) -> Result<Resolv
         };
         seen.push(path);
         // A text of several lines is no path.
-        match content.trim().strip_prefix(MARK).filter(|next| !next.contains(['\n', '\r'])) {
+        let plain = unicode::clean(&content).unwrap_or_default();
+        match plain.trim().strip_prefix(MARK).filter(|next| !next.contains(['\n', '\r'])) {
             Some(next) => {
                 let next = next.trim().to_owned();
                 through = Some((std::mem::replace(&mut name, next), content));

@@ -241,6 +241,29 @@ fn a_tool_that_this_run_has_not_is_told_with_what_would_bring_it() {
     }
 }
 
+/// `submit_result` comes with a `resultSchema`: listing it changes nothing, and denying it leaves no way to hand in the result.
+#[test]
+fn the_tool_that_hands_in_a_result_is_there_unless_it_is_denied() {
+    let schema = "resultSchema: {type: object, properties: {ok: {type: boolean}}}";
+    for lists in ["tools: [read, submit_result]", "tools: [submit_result]", "tools: []", "maxTurns: 5"] {
+        let server = Server::start([at("Go.").call("c", "submit_result", json!({"ok": true}))]);
+        let run = flow(&server, &with_tools(&format!("{lists}, {schema}"))).run();
+        assert_eq!(run.assert_code(0).json(), json!({"ok": true}), "{lists}");
+    }
+    for lists in ["tools: [submit_result]", "maxTurns: 5"] {
+        let server = Server::start([]);
+        let document = with_tools(&format!("{lists}, {schema}"));
+        let run = flow(&server, &document).args(["--exclude-tools", "submit_result", "-o", "json"]).run();
+        let error = json!({
+            "class": "input",
+            "message": "the step `s` hands in its result by the tool `submit_result`, and `submit_result` is denied by a rule",
+            "hint": "take `submit_result` out of `--exclude-tools` or `permissions.deny`",
+        });
+        assert_eq!(run.assert_code(42).json()["error"], error, "{run}");
+        assert!(server.requests().is_empty());
+    }
+}
+
 /// `agent` is for steps that list it, and the run has to have it.
 #[test]
 fn a_step_has_agents_where_it_lists_them() {

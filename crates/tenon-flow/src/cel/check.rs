@@ -5,6 +5,7 @@
 //! `cel/has_field.rs`, comparisons that never hold are in `cel/never.rs`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
 use serde_json::Value;
@@ -19,7 +20,8 @@ use crate::interpreter::includes::INNER_STEPS;
 /// What the steps around an expression give.
 #[derive(Clone, Debug, Default)]
 pub struct Known<'a> {
-    pub steps: BTreeMap<&'a str, KnownStep<'a>>,
+    /// Shared: there is one such list for every step of a loop.
+    pub steps: Arc<BTreeMap<&'a str, KnownStep<'a>>>,
     /// The schema of `inputs`.
     pub inputs: Option<&'a Value>,
     /// What each item of the `forEach` around it is, where that is known.

@@ -320,7 +320,7 @@ fn typed(dice: &mut Dice, of: Of, depth: usize) -> String {
 /// What is called wrong with a text, by severity.
 fn said(text: &str, schema: &Value, severity: Severity) -> Vec<String> {
     let Ok(expression) = Expression::compile(text, ["s"]) else { return Vec::new() };
-    let known = Known { steps: [("s", KnownStep::Schema(schema))].into(), ..Known::default() };
+    let known = Known { steps: Arc::new([("s", KnownStep::Schema(schema))].into()), ..Known::default() };
     let found = expression.check(&known, Wanted::Anything).findings;
     let of_types = found.into_iter().filter(|one| one.severity == severity && one.code == Code::CelType);
     of_types.map(|one| one.message).collect()

@@ -268,7 +268,7 @@ impl Check<'_> {
     fn outputs(&mut self, workflow: &Workflow, included: &IncludedBy) -> Vec<(String, Expression)> {
         let stands = Stands { document: self.standing, ..Stands::default() };
         let steps = known_steps(workflow, &workflow.steps, "/steps", included);
-        let known = Known { steps, inputs: workflow.inputs.as_ref(), item: None, stands };
+        let known = Known { steps: Arc::new(steps), inputs: workflow.inputs.as_ref(), item: None, stands };
         let around = Around {
             known,
             before: Vec::new(),

@@ -22,7 +22,7 @@ impl Check<'_> {
         included: &IncludedBy,
     ) -> Vec<Option<LoadedStep>> {
         let graph = Graph::of(&workflow.steps);
-        let all = known_steps(workflow, &workflow.steps, "/steps", included);
+        let all = Arc::new(known_steps(workflow, &workflow.steps, "/steps", included));
         let ancestors: Vec<Vec<bool>> =
             (0..workflow.steps.len()).map(|index| graph.ancestors(index)).collect();
         let ids = |is: &dyn Fn(usize) -> bool| -> Vec<&str> {
@@ -34,7 +34,7 @@ impl Check<'_> {
             let stands = Stands { document: self.standing, ..Stands::default() };
             let inputs = workflow.inputs.as_ref();
             let around = Around {
-                known: Known { steps: all.clone(), inputs, item: None, stands },
+                known: Known { steps: Arc::clone(&all), inputs, item: None, stands },
                 before: ids(&|other| ancestors[index][other]),
                 needed: ids(&|other| ancestors[index][other]),
                 after: ids(&|other| ancestors[other][index]),
@@ -129,7 +129,7 @@ impl Check<'_> {
         let (items, each) = self.items(it, &first, &pointer);
         // Inside, a step's own names win over those outside.
         let mut known = around.known.clone();
-        known.steps.extend(known_steps(workflow, &it.steps, &list, included));
+        Arc::make_mut(&mut known.steps).extend(known_steps(workflow, &it.steps, &list, included));
         known.stands.turn = turn_of(it);
         known.stands.turns = it.max_iterations;
         known.item.clone_from(&each);
@@ -279,7 +279,7 @@ fn after_a_turn<'a>(
     let of_step = pointer.strip_suffix("/loop").unwrap_or(pointer);
     if it.steps.is_empty() {
         let own = known_step(workflow, step, of_step, included);
-        known.steps.insert(&step.id, own);
+        Arc::make_mut(&mut known.steps).insert(&step.id, own);
         before.push(&step.id);
         known.stands.last = Last::Step(own, &step.id);
     } else {

@@ -246,6 +246,11 @@ fn files_that_name_files_are_followed_as_long_as_they_hold_nothing_else() {
     let table = [
         ("@there.md", None),
         ("  @there.md\n", None),
+        ("\u{feff}@there.md\r\n", None),
+        (
+            "\u{feff}@gone.md",
+            Some("greet.md:1:1: error[ref_missing]: `gone.md` cannot be read: there is no such file"),
+        ),
         // A text that happens to begin like that.
         ("@alice reviews the code.\nBe kind.", None),
         (
