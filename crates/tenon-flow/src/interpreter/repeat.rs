@@ -246,7 +246,8 @@ impl Repeat {
         if let Phase::Judging { since, agent, .. } = &self.phase {
             tell_ended(&self.judge_key(), Some(agent.clone()), &verdict, *since, asks);
         }
-        let is_done = verdict.result.as_ref().is_some_and(says_done);
+        // A verdict that came too late is none.
+        let is_done = verdict.error.is_none() && verdict.result.as_ref().is_some_and(says_done);
         if (self.is_ending(asks) && !is_done) || verdict.status == StepStatus::Cancelled {
             return Some(self.cut_short(StepStatus::Cancelled, verdict.error, asks));
         }
