@@ -6,8 +6,9 @@
 //! | it was stopped: by the client, by a signal, by its wall time | all of it, what somebody saw of the last answer, and a note |
 //! | the connection broke off, the server failed, a limit was reached | all of it, and what somebody saw of the last answer |
 //!
-//! Calls without a result get an honest word in any case, also beside an answer that was accepted before the run was told to stop. The same is done with what was recorded when a session is
-//! resumed (`tenon-session/src/story.rs`); the sentences are in `history.rs`.
+//! Calls without a result get an honest word in any case, also beside an answer that was accepted before the run was told
+//! to stop. The same is done with what was recorded when a session is resumed (`tenon-session/src/story.rs`); the
+//! sentences are in `history.rs`.
 
 use tenon_core::{
     Ending, ErrorClass, EventKind, Failure, Message, Part, Role, Success, ToolCall, ToolErrorKind,
